@@ -34,7 +34,8 @@ from gdm_core.trials import Trials, as_trials  # noqa: E402
 from gdm_studio.plot import palette  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
 from pages.formula1 import data as laps  # noqa: E402
-from pages.formula1.scorecard import driving_rows  # noqa: E402
+from pages.formula1.controls import FIFTH, Observation  # noqa: E402
+from pages.formula1.scores import driving_rows  # noqa: E402
 from pages.lab import shipped  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
 from pages.lab.live.session import unpack  # noqa: E402
@@ -133,8 +134,8 @@ def make_nascar() -> Card:
 def make_formula1() -> Card:
     """Write the page's first result and return a card of the fifth driver."""
     session = formula1.simulate_race(laps.FIRST_CIRCUIT)
-    codes = session.codes[0], session.codes[laps.FIFTH]
-    looked = laps.Observation("racing", laps.CAR_CHANNELS)
+    codes = session.codes[0], session.codes[FIFTH]
+    looked = Observation("racing", laps.CAR_CHANNELS)
     train, test = (formula1.to_trials(session, code, **looked.options(session, code)) for code in codes)  # type: ignore[arg-type]
     torch.set_num_threads(1)  # as in workers and exported scripts; more threads change the last bits
     config = laps.FIRST_CONFIG

@@ -240,6 +240,13 @@ def no_time(session: Session) -> tuple[str, ...]:
     return tuple(driver.code for driver in session.drivers if not (driver.laps.timed & ~driver.laps.deleted).any())
 
 
+def ranked_by_time(session: Session) -> list[str]:
+    """Return drivers by best lap in the last part they reached."""
+    best: dict[str, BestLap] = {one.code: one for one in best_laps(session)}  # the last part counts
+    timed = sorted(best, key=lambda code: (-ord(best[code].part[-1:] or "0"), best[code].seconds))
+    return [*timed, *no_time(session)]
+
+
 # ---- remarks --------------------------------------------------------------------------------------------------------
 WET = ("INTERMEDIATE", "WET")
 PEDALS = ("speed", "throttle", "brake", "gear")

@@ -15,7 +15,7 @@ from datasets.f1.corners import MEASURED_IN, Corners, corners_of
 from datasets.f1.laps import best_laps, is_race
 from datasets.f1.time_won import FEWEST_LAPS, By, minisector_edges
 from datasets.formula1 import lap_clock
-from pages.formula1 import data, gain_panel, teams, telemetry, time_gained, weekend
+from pages.formula1 import data, field, teams, telemetry, time_gained
 from pages.formula1.controls import choose_one
 from pages.formula1.data import Laps, Place, Race
 from pages.formula1.tables import clock
@@ -103,7 +103,7 @@ def tab(race: Race) -> None:
             if (gain := compared.gains.get("minisector")) is None:
                 shell.quiet("No official times or speeds on these laps, so no delta.")
             else:
-                figure = gain_panel.gain_map(race.circuit, race.codes, gain, looks)
+                figure = time_gained.gain_map(race.circuit, race.codes, gain, looks)
                 name = f"{race.stem}-faster-driver"
                 plot(figure, key="gain-map", still=True, clicked=partial(_zoom_to_corner, race), filename=name)
         _show_corners(compared, looks)
@@ -201,7 +201,7 @@ def sentence(compared: Comparison) -> str:
     if found is not None:
         measured = _measure(compared)
         return time_gained.sentence(found, "" if measured is None else largest_difference(*measured))
-    won = "" if is_race(race.session) else weekend.finding(race.session)
+    won = "" if is_race(race.session) else field.finding(race.session)
     if compared.delta is None or not compared.gains:
         return won or f"No official times and speeds for {one} or {other}."
     gain = compared.gains.get("segment") or compared.gains["minisector"]
@@ -342,5 +342,5 @@ def _show_parts(compared: Comparison, looks: Sequence[LineStyle]) -> None:
         kind = next(iter(kinds))
         if len(kinds) > 1:
             kind = one_of("Delta by", kinds, key="won-by", as_ids=True, row=True, label_visibility="collapsed")
-        figure = gain_panel.bars(race.codes, compared.gains[kind], kind, looks)
+        figure = time_gained.bars(race.codes, compared.gains[kind], kind, looks)
         plot(figure, key="gain", still=True, filename=f"{race.stem}-delta-by-{kind}")

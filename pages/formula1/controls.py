@@ -1,4 +1,4 @@
-"""Dependent choices: year, event, session, reference driver, comparison and laps."""
+"""Choices of the page: session, drivers, laps and channels."""
 
 from __future__ import annotations
 
@@ -12,15 +12,142 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from datasets import formula1
-from datasets.f1.laps import RACES, is_race
+from datasets.f1 import loader
+from datasets.f1.laps import PARTS, RACES, is_race, laps_where, ranked_by_time
 from datasets.f1.traffic import racing_pair
 from datasets.formula1 import Event, LapTable, Session
-from pages.formula1 import data, loading, weekend
-from pages.formula1.data import FIFTH, Observation, Pick, Place
+from gdm_core.errors import DataError
+from pages.formula1 import data
+from pages.formula1.data import CAR_CHANNELS, Place
 from pages.lab.live.background import Task
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, several, span
+
+RACING = ("first", "pit", "safety_car")
+FIFTH = 4  # the paper compares the winner with the fifth
+SIMULATED = {"shanghai": "Shanghai, simulated", "suzuka": "Suzuka, simulated"}
+
+
+@dataclass(frozen=True)
+class WhichLaps:
+    """Selection of a driver's laps.
+
+    kind    "all", "racing", "quick", "range", "stint", "compound", "age" or "part" (of qualifying)
+    value   stint, compound or part
+    first   and last lap or tyre age
+    """
+
+    kind: str = "all"
+    value: str = ""
+    first: int = 0
+    last: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> WhichLaps:
+        """Parse "all", "racing", "first-last", "stint=2", "compound=HARD", "age=5-15" or "part=Q1"."""
+        kind, told, value = text.partition("=")
+        if kind == "age" or (not told and "-" in text):
+            first, _, last = (value or text).partition("-")
+            return cls(kind if told else "range", first=int(first), last=int(last))
+        return cls(kind, value)
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Arguments of `laps_where`; {} for other selections."""
+        if self.kind in ("part", "quick"):
+            return ({} if self.value in ("", "all") else {"part": self.value}) | {"quick": True}
+        known = {"stint": "stint", "compound": "compound", "age": "tyre_age"}
+        value = int(self.value) if self.kind == "stint" else self.value or (self.first, self.last)
+        return {known[self.kind]: value} if self.kind in known else {}
+
+    @property
+    def about(self) -> str:
+        span = f"{self.first} to {self.last}"
+        known = {
+            "all": "all laps",
+            "racing": "racing laps",
+            "range": f"laps {span}",
+            "stint": f"stint {self.value}",
+            "compound": f"laps on {self.value.lower()} tyres",
+            "age": f"laps on {span}-lap-old tyres",
+            "quick": "fast laps",
+            "part": f"fast laps of {'qualifying' if self.value == 'all' else self.value}",
+        }
+        return known[self.kind]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Options that turn laps into observations.
+
+    laps      selection, parsed by `WhichLaps.parse`
+    channels  observed channels; () for ten random mixtures of X and Y, as in the paper
+    """
+
+    laps: str = "all"
+    channels: tuple[str, ...] = ()
+
+    @property
+    def drives(self) -> bool:
+        """True if only car telemetry is observed; states are then scored against activities."""
+        return bool(self.channels) and not {"X", "Y"} & set(self.channels)
+
+    @property
+    def which(self) -> WhichLaps:
+        return WhichLaps.parse(self.laps)
+
+    @property
+    def same_for_all(self) -> dict[str, object]:
+        """Arguments of `to_trials` shared by all drivers."""
+        found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
+        if self.drives:
+            found["labels"] = "activities"
+        return found | ({"drop": RACING} if self.which.kind == "racing" else {})
+
+    def options(self, session: Session, code: str) -> dict[str, object]:
+        found, which = self.same_for_all, self.which
+        if which.where:
+            found["laps"] = laps_where(session, code, **which.where)
+        elif which.kind == "range":
+            numbers = session.driver(code).laps.number.tolist()
+            found["laps"] = tuple(n for n in numbers if which.first <= n <= which.last)
+            if not found["laps"]:
+                said = f"from {which.first} to {which.last}; choose laps up to {max(numbers)}"
+                raise DataError(f"{code} drove no lap {said}.")
+        return found
+
+    @property
+    def sees(self) -> str:
+        return ", ".join(self.channels) if self.channels else "ten random mixtures of X and Y, as in the paper"
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Selected session, drivers and laps."""
+
+    place: Place
+    train: str
+    test: str
+    looked: Observation
+
+    @property
+    def about(self) -> str:
+        return f"fitted on {self.train}, applied to {self.test} · {self.looked.which.about}"
+
+    @property
+    def calls(self) -> list[str]:
+        """Lines of Python that create the trials."""
+        given, which = [f"{name}={value!r}" for name, value in self.looked.same_for_all.items()], self.looked.which
+        if which.kind == "range":
+            given.append(f"laps=range({which.first}, {which.last + 1})")
+        where = ", ".join(f"{name}={value!r}" for name, value in which.where.items())
+
+        def trials(name: str, code: str) -> str:
+            laps = [f"laps=formula1.laps_where(session, {code!r}, {where})"] if where else []
+            return f"{name} = formula1.to_trials(session, {code!r}, {', '.join([*given, *laps])})"
+
+        return [self.place.call, trials("train", self.train), trials("test", self.test)]
+
 
 SOURCES = {"real": "Real sessions", "simulated": "Simulated"}
 WATCHED = {
@@ -34,11 +161,15 @@ WATCHED = {
 
 @dataclass(eq=False)
 class Waiting(Exception):
-    """Raised while there is nothing to fit; `ask` if the user must start the download."""
+    """Raised while there is nothing to show.
+
+    what   session, or year of a calendar, that is loaded
+    ask    whether the user must start the download
+    """
 
     title: str
     load: Task | None = None
-    key: tuple[Any, ...] = ()
+    what: Place | int | None = None
     advice: str = ""
     ask: bool = False
 
@@ -74,29 +205,29 @@ def choose_place() -> Place:
         "Data source",
         "source",
         SOURCES,
-        "real" if formula1.stored_sessions() else "simulated",
+        "real" if loader.stored_sessions() else "simulated",
         "Simulated laps need no network. Real sessions are fetched with FastF1 and stored on disk.",
         always=True,
         row=True,
         width="stretch",
     )
     if source == "simulated":
-        return Place(circuit=choose_one("Circuit", "circuit", data.SIMULATED, "shanghai"))
+        return Place(circuit=choose_one("Circuit", "circuit", SIMULATED, "shanghai"))
     return _real()
 
 
 def _real() -> Place:
-    stored = formula1.stored_sessions()
-    years = [str(year) for year in formula1.years()]
+    stored = loader.stored_sessions()
+    years = [str(year) for year in loader.years()]
     first = next((str(year) for year, *_ in stored if str(year) in years), "")
     if not first and settings.text("year") is None:  # the newest season with sessions
-        newest = loading.calendar(int(years[0]))
+        newest = data.request_calendar(int(years[0]))
         if not newest.wait(0.3):
-            raise Waiting(f"Fetching the {years[0]} calendar", newest, ("calendar", int(years[0])))
+            raise Waiting(f"Fetching the {years[0]} calendar", newest, int(years[0]))
         driven = newest.error is None and any(_is_past(event.date) for event in newest.value)
         first = years[0 if driven else 1]
     year = int(choose_one("Year", "year", years, first or years[0], help="Telemetry starts in 2018.", always=True))
-    load = loading.calendar(year)
+    load = data.request_calendar(year)
     load.wait(0.3)
     events: tuple[Event, ...] = load.value if load.value is not None else ()
     here = sorted(((event, name) for y, event, name in stored if y == year), key=lambda one: one[1] not in RACES)
@@ -105,7 +236,7 @@ def _real() -> Place:
     at_hand = {event for event, _ in here}
     if not load.done and settings.text("event") not in (None, *names):
         # The link names an event that is not stored: wait for the calendar.
-        raise Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
+        raise Waiting(f"Fetching the {year} calendar", load, year)
     event = choose_one(
         "Event",
         "event",
@@ -118,18 +249,18 @@ def _real() -> Place:
     if not load.done:
         st.caption("Fetching the calendar; stored sessions are available now.")
     elif load.error is not None:
-        title, text = loading.explain(load.error)
+        title, text = data.explain(load.error)
         if names:
             st.caption(f"Only stored sessions are listed: {title.lower()}.")
         else:
-            raise Waiting(f"The {year} calendar: {title.lower()}", load, ("calendar", year), text)
+            raise Waiting(f"The {year} calendar: {title.lower()}", load, year, text)
     left = len(events) - len(past)
     if left:
         st.caption(f"{left} event{'s' * (left > 1)} of {year} {'have' if left > 1 else 'has'} not taken place yet.")
     if not names and load.done:
         raise Waiting(f"No events of {year}", advice="The season has not started. Choose another year.")
     if not names:
-        raise Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
+        raise Waiting(f"Fetching the {year} calendar", load, year)
     slots = next((found.sessions for found in past if found.name == event), ())
     sessions = [slot.name for slot in slots if _is_past(slot.start_utc)]
     sessions = list(dict.fromkeys([*sessions, *(name for e, name in here if e == event)]))
@@ -160,15 +291,15 @@ def ready(place: Place) -> Session:
     if place.simulated:
         return data.simulated(place.circuit)
     where = (place.year, place.event, place.name)
-    what, key = f"{place.event} {place.year}, {place.name}", ("session", *where)
-    if not (formula1.is_stored(*where) or loading.has_load(*key) or where in formula1.stored_sessions()):
-        raise Waiting(what, key=key, ask=True)
-    load = loading.session(*where)
+    title = f"{place.event} {place.year}, {place.name}"
+    if not (loader.is_stored(*where) or data.is_requested(place) or where in loader.stored_sessions()):
+        raise Waiting(title, what=place, ask=True)
+    load = data.request_session(place)
     load.wait(0.3)  # stored sessions open at once
     if load.done and load.error is None:
         session: Session = load.value
         return session
-    raise Waiting(what, load, key)
+    raise Waiting(title, load, place)
 
 
 def choose_drivers(place: Place, session: Session) -> Pick:
@@ -180,7 +311,7 @@ def choose_drivers(place: Place, session: Session) -> Pick:
         )
     timed = not is_race(session)
     if timed:  # order by lap time; classifications exist for races only
-        codes.sort(key=weekend.ranked(session).index)
+        codes.sort(key=ranked_by_time(session).index)
     named = {code: f"{code} · {session.driver(code).name}" for code in codes}
     key = repr(place)
     first, second = usual_pair(session, codes)
@@ -209,7 +340,7 @@ def usual_pair(session: Session, codes: Sequence[str]) -> tuple[str, str]:
 
 def _car_channels(session: Session, train: str, test: str) -> tuple[str, ...]:
     both = set(session.driver(train).available_channels) & set(session.driver(test).available_channels)
-    return tuple(name for name in data.CAR_CHANNELS if name in both)
+    return tuple(name for name in CAR_CHANNELS if name in both)
 
 
 def choose_channels(session: Session, pick: Pick) -> Pick:
@@ -271,7 +402,7 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
     tables = [session.driver(code).laps for code in dict.fromkeys((train, test))]
     stints = _both(tables, lambda laps: {str(n) for n in laps.stints})
     compounds = _both(tables, lambda laps: {name for name in laps.compound if name})
-    parts = _both(tables, lambda laps: {formula1.PARTS[n - 1] for n in laps.part[laps.part > 0]})
+    parts = _both(tables, lambda laps: {PARTS[n - 1] for n in laps.part[laps.part > 0]})
     oldest = min(int(np.nanmax(laps.tyre_age, initial=0)) for laps in tables)
     known = {"stint": len(stints) > 0, "compound": len(compounds) > 0, "age": oldest > 1, "part": len(parts) > 0}
     known["quick"] = not (known["part"] or is_race(session))

@@ -13,7 +13,8 @@ from datasets.f1.corners import MEASURED_IN, MEASURES, PEDAL_MEASURES, Corners, 
 from datasets.f1.traffic import describe_traffic, laps_to_compare
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data
-from pages.formula1.data import Laps, Observation, Place, Race
+from pages.formula1.controls import Observation
+from pages.formula1.data import Laps, Place, Race
 from pages.formula1.tables import table_with_csv
 from pages.ui import settings, shell
 from pages.ui.controls import one_of

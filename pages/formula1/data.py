@@ -1,37 +1,68 @@
-"""Data of the page: circuit, laps of the chosen drivers, and their states."""
+"""Data of the page: sessions loaded in the background, circuit, laps of the chosen drivers, and their states."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from datasets import formula1
+from datasets.f1 import loader
 from datasets.f1.corners import LapMeasures, lap_measures
+from datasets.f1.loader import Event
+from datasets.f1.race import simulate_race
+from datasets.f1.session import FeedError, Reason, Session
 from datasets.f1.traffic import laps_to_compare
-from datasets.f1.trials import between, curvature, in_driving_order
-from datasets.formula1 import Session
-from gdm_core.errors import DataError
-from gdm_core.trials import Trials
-from pages.formula1 import activities, loading
+from datasets.f1.trials import (
+    ACTIVITIES,
+    activities,
+    between,
+    curvature,
+    in_driving_order,
+    lap_distance,
+    segment_names,
+    segment_of,
+    to_trials,
+)  # fmt: skip
+from gdm_core.errors import GdmError
+from gdm_core.trials import Trial, Trials
 from pages.lab import Dataset, Decoded, Undecoded, View, live
+from pages.lab.live.background import Jobs, Task
 from pages.lab.live.session import State
 from pages.ui.exports import Recipe, slug
 
+if TYPE_CHECKING:
+    from pages.formula1.controls import Observation, Pick
+
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-
 BIN_M = 10.0
 MIXTURES = {f"y{n}": f"mixture {n} of X and Y" for n in range(1, 11)}  # the paper's observations
 CAR_CHANNELS = ("speed", "throttle", "brake", "gear")
 TELEMETRY = (*CAR_CHANNELS, "rpm", "drs")
-RACING = ("first", "pit", "safety_car")
-FIFTH = 4  # the paper compares the winner with the fifth
+COLOURED = ("full throttle", "cornering", "braking", "part throttle")  # the first, second, ... colour of states
+MAX_KEPT = 6  # sessions in memory
+DEADLINE_S, CALENDAR_DEADLINE_S = 180.0, 20.0
+# Titles by reason of failure; messages of the errors give advice.
+SAID = {
+    Reason.NO_NETWORK: "No network",
+    Reason.DEADLINE: "Loading timed out",
+    Reason.ACCOUNT: "A Formula 1 account is required",
+    Reason.RATE_LIMIT: "Too many requests",
+    Reason.NOT_FOUND: "Not found",
+    Reason.NOT_YET: "Not driven yet",
+    Reason.NO_LAPS: "No laps",
+    Reason.NO_POSITION: "No positions",
+    Reason.NO_CORNERS: "No corners",
+    Reason.CANCELLED: "Cancelled",
+    Reason.STORAGE: "The data folder is not writable",
+    Reason.CRASHED: "The loader stopped",
+}
+UNASKED = (Reason.DEADLINE, Reason.RATE_LIMIT)  # stored sessions still work
 # Precomputed by assets/make_demo.py.
 FIRST_CIRCUIT, SHIPPED = "shanghai", "formula1"
 # Three states separate braking, cornering and full throttle.
@@ -45,7 +76,6 @@ FIRST_CONFIG: dict[str, Any] = {
     "n_latent": 2,
     "seed": 0,
 }
-SIMULATED = {"shanghai": "Shanghai, simulated", "suzuka": "Suzuka, simulated"}
 
 
 @dataclass(frozen=True)
@@ -67,127 +97,6 @@ class Place:
         if self.simulated:
             return f"session = formula1.simulate_race({self.circuit!r})"
         return f"session = formula1.load_session({self.year}, {self.event!r}, {self.name!r})"
-
-
-@dataclass(frozen=True)
-class WhichLaps:
-    """Selection of a driver's laps.
-
-    kind    "all", "racing", "quick", "range", "stint", "compound", "age" or "part" (of qualifying)
-    value   stint, compound or part
-    first   and last lap or tyre age
-    """
-
-    kind: str = "all"
-    value: str = ""
-    first: int = 0
-    last: int = 0
-
-    @classmethod
-    def parse(cls, text: str) -> WhichLaps:
-        """Parse "all", "racing", "first-last", "stint=2", "compound=HARD", "age=5-15" or "part=Q1"."""
-        kind, told, value = text.partition("=")
-        if kind == "age" or (not told and "-" in text):
-            first, _, last = (value or text).partition("-")
-            return cls(kind if told else "range", first=int(first), last=int(last))
-        return cls(kind, value)
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """Arguments of `laps_where`; {} for other selections."""
-        if self.kind in ("part", "quick"):
-            return ({} if self.value in ("", "all") else {"part": self.value}) | {"quick": True}
-        known = {"stint": "stint", "compound": "compound", "age": "tyre_age"}
-        value = int(self.value) if self.kind == "stint" else self.value or (self.first, self.last)
-        return {known[self.kind]: value} if self.kind in known else {}
-
-    @property
-    def about(self) -> str:
-        span = f"{self.first} to {self.last}"
-        known = {
-            "all": "all laps",
-            "racing": "racing laps",
-            "range": f"laps {span}",
-            "stint": f"stint {self.value}",
-            "compound": f"laps on {self.value.lower()} tyres",
-            "age": f"laps on {span}-lap-old tyres",
-            "quick": "fast laps",
-            "part": f"fast laps of {'qualifying' if self.value == 'all' else self.value}",
-        }
-        return known[self.kind]
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Options that turn laps into observations.
-
-    laps      selection, parsed by `WhichLaps.parse`
-    channels  observed channels; () for ten random mixtures of X and Y, as in the paper
-    """
-
-    laps: str = "all"
-    channels: tuple[str, ...] = ()
-
-    @property
-    def drives(self) -> bool:
-        """True if only car telemetry is observed; states are then scored against activities."""
-        return bool(self.channels) and not {"X", "Y"} & set(self.channels)
-
-    @property
-    def which(self) -> WhichLaps:
-        return WhichLaps.parse(self.laps)
-
-    @property
-    def same_for_all(self) -> dict[str, object]:
-        """Arguments of `to_trials` shared by all drivers."""
-        found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
-        if self.drives:
-            found["labels"] = "activities"
-        return found | ({"drop": RACING} if self.which.kind == "racing" else {})
-
-    def options(self, session: Session, code: str) -> dict[str, object]:
-        found, which = self.same_for_all, self.which
-        if which.where:
-            found["laps"] = formula1.laps_where(session, code, **which.where)
-        elif which.kind == "range":
-            numbers = session.driver(code).laps.number.tolist()
-            found["laps"] = tuple(n for n in numbers if which.first <= n <= which.last)
-            if not found["laps"]:
-                said = f"from {which.first} to {which.last}; choose laps up to {max(numbers)}"
-                raise DataError(f"{code} drove no lap {said}.")
-        return found
-
-    @property
-    def sees(self) -> str:
-        return ", ".join(self.channels) if self.channels else "ten random mixtures of X and Y, as in the paper"
-
-
-@dataclass(frozen=True)
-class Pick:
-    """Selected session, drivers and laps."""
-
-    place: Place
-    train: str
-    test: str
-    looked: Observation
-
-    @property
-    def about(self) -> str:
-        return f"fitted on {self.train}, applied to {self.test} · {self.looked.which.about}"
-
-    @property
-    def calls(self) -> list[str]:
-        """Lines of Python that create the trials."""
-        given, which = [f"{name}={value!r}" for name, value in self.looked.same_for_all.items()], self.looked.which
-        if which.kind == "range":
-            given.append(f"laps=range({which.first}, {which.last + 1})")
-        where = ", ".join(f"{name}={value!r}" for name, value in which.where.items())
-
-        def trials(name: str, code: str) -> str:
-            laps = [f"laps=formula1.laps_where(session, {code!r}, {where})"] if where else []
-            return f"{name} = formula1.to_trials(session, {code!r}, {', '.join([*given, *laps])})"
-
-        return [self.place.call, trials("train", self.train), trials("test", self.test)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,23 +214,81 @@ def turned(position: npt.ArrayLike, degrees: float) -> Floats:
     return (np.asarray(position, np.float64) @ turn).astype(np.float32)
 
 
+# ---- sessions and calendars, loaded in the background -----------------------------------------------------------------
+_loads = Jobs(MAX_KEPT)  # visitors share loads of the same session
+
+
+def request_calendar(year: int) -> Task:
+    """Load the events of a season in a background thread."""
+
+    def read(load: Task) -> tuple[Event, ...]:
+        return loader.schedule(year, deadline_s=CALENDAR_DEADLINE_S, progress=_report_to(load))
+
+    return _request(year, read)
+
+
+def request_session(place: Place) -> Task:
+    """Load a session in a background thread."""
+
+    def read(load: Task) -> Session:
+        where, told = (place.year, place.event, place.name), _report_to(load)
+        return loader.load_session(*where, deadline_s=DEADLINE_S, progress=told, cancel=load.cancelled)
+
+    return _request(place, read)
+
+
+def _request(what: Place | int, read: Callable[[Task], Any]) -> Task:
+    task: Task = _loads.get((what,), lambda: Task(read, explain=_crashed))
+    return task
+
+
+def _report_to(load: Task) -> Callable[[float, str], None]:
+    return lambda share, text: load.report(text, share)
+
+
+def _crashed(error: Exception) -> FeedError:
+    return FeedError(Reason.CRASHED, "Loading stopped unexpectedly. See the server's log.")
+
+
+def is_requested(place: Place) -> bool:
+    """Return whether a session has been loaded, or is loading."""
+    return _loads.find((place,)) is not None
+
+
+def request_again(what: Place | int) -> None:
+    """Load a session, or the calendar of a year, again."""
+    _loads.forget((what,))
+    if isinstance(what, Place):
+        request_session(what)
+
+
+def explain(error: GdmError) -> tuple[str, str]:
+    """Return the title and text of a failed load."""
+    reason = getattr(error, "reason", None)
+    if reason is None:
+        return "The session could not be loaded", str(error)
+    known = reason in UNASKED and loader.stored_sessions()
+    return SAID[reason], f'{error} Sessions marked "stored" work offline.' if known else str(error)
+
+
 @st.cache_resource(max_entries=2, show_spinner="Simulating a race")
 def simulated(circuit: str) -> Session:
-    return formula1.simulate_race(circuit)
+    return simulate_race(circuit)
 
 
 def open_session(place: Place) -> Session:
     """Return the session of a place; real sessions must have been loaded."""
     if place.simulated:
         return simulated(place.circuit)
-    load = loading.session(place.year, place.event, place.name)
-    load.wait(loading.DEADLINE_S)  # reopens a stored session that left memory
+    load = request_session(place)
+    load.wait(DEADLINE_S)  # reopens a stored session that left memory
     if load.error is not None:
         raise load.error
     session: Session = load.value
     return session
 
 
+# ---- the chosen laps --------------------------------------------------------------------------------------------------
 @st.cache_resource(max_entries=4, show_spinner=False)
 def circuit(place: Place) -> Circuit:
     session = open_session(place)
@@ -337,7 +304,7 @@ def circuit(place: Place) -> Circuit:
             (c.key, float(x), float(y), float(c.distance), float(c.angle + session.rotation))
             for c, (x, y) in zip(corners, where, strict=True)
         ),
-        formula1.segment_names(session.corners) if len(corners) > 1 else (),
+        segment_names(session.corners) if len(corners) > 1 else (),
     )
 
 
@@ -347,14 +314,14 @@ def laps_of(place: Place, code: str, looked: Observation) -> Laps:
     session = open_session(place)
     driver = session.driver(code)
     options = looked.options(session, code)
-    trials = formula1.to_trials(session, code, **options)  # type: ignore[arg-type]
+    trials = to_trials(session, code, **options)  # type: ignore[arg-type]
     car = [name for name in TELEMETRY if name in driver.available_channels]
     picked = {key: options[key] for key in ("laps", "drop") if key in options}
-    plain = formula1.to_trials(session, code, channels=("X", "Y", *car), standardise=False, **picked)  # type: ignore[arg-type]
+    plain = to_trials(session, code, channels=("X", "Y", *car), standardise=False, **picked)  # type: ignore[arg-type]
     values = np.concatenate([trial.y for trial in plain])
     position = np.concatenate([trial.position for trial in trials])
     lap = np.concatenate([trial.segments for trial in trials])
-    distance = formula1.lap_distance(session, position, lap)
+    distance = lap_distance(session, position, lap)
     step = 1 / trials[0].rate_hz
     return Laps(
         code,
@@ -364,7 +331,7 @@ def laps_of(place: Place, code: str, looked: Observation) -> Laps:
         distance.astype(np.float32),
         lap.astype(np.int64),
         {name: values[:, 2 + i] for i, name in enumerate(car)},
-        formula1.segment_of(session.corners, distance) if len(session.corners) > 1 else None,
+        segment_of(session.corners, distance) if len(session.corners) > 1 else None,
         np.arange(len(lap), dtype=np.float64) * step,
     )
 
@@ -411,12 +378,12 @@ def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
             note="" if session.simulated else "FastF1 fetches the session once and keeps it.",
         ),
         # States that do the same have the same colour for every driver and K.
-        truth=activities.known_activities(race) if pick.looked.drives else None,
+        truth=known_activities(race) if pick.looked.drives else None,
         tested="other driver",
         name=session.title,
         licences=licences,
         source=race,
-        columns=partial(activities.sample_columns, race),
+        columns=partial(sample_columns, race),
         called={} if pick.looked.channels else MIXTURES,
     )
 
@@ -480,3 +447,24 @@ def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) ->
     if query.message:
         title, note = f"{laps.code} could not be read", "Press Try again."
     return Undecoded(trial=trial, state=now.status, title=title, note=note)
+
+
+# ---- what the car does at each sample ---------------------------------------------------------------------------------
+def known_activities(race: Race) -> tuple[Floats, ...] | None:
+    """Return the activity of each training sample [T, 4] in the order of state colours; None without pedals."""
+    laps = race.train
+    done = activities(laps.car, race.circuit.curvature_at(laps.distance))
+    if done is None:
+        return None
+    known = np.column_stack([done == ACTIVITIES.index(name) for name in COLOURED]).astype(np.float32)
+    ends = np.cumsum([trial.n_samples for trial in laps.trials])
+    return tuple(np.split(known, ends[:-1]))
+
+
+def sample_columns(race: Race, trial: Trial) -> dict[str, Any]:
+    """Return driver, lap and distance [T] of a trial's samples, for the table of its states."""
+    assert trial.position is not None
+    assert trial.segments is not None
+    distance = lap_distance(race.session, trial.position, trial.segments)
+    laps = next(one for one in (race.train, race.test) if any(trial is other for other in one.trials))
+    return {"driver": laps.code, "lap": trial.segments, "distance_m": np.round(distance, 1)}

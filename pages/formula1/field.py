@@ -1,4 +1,4 @@
-"""All drivers: the fastest in each minisector, and lap times."""
+"""All drivers: the fastest in each minisector, best and ideal laps, and lap times."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.laps import is_race
+from datasets.f1.laps import best_laps, ideal_laps, is_race, no_time
 from datasets.f1.time_won import FEWEST_LAPS, Minisectors, minisectors
 from datasets.formula1 import Session
+from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Figure, figure, key_above, plane, points
 from pages.formula1 import data, teams, time_gained
-from pages.formula1.circuit_map import cursor, draw_stretches
+from pages.formula1.circuit_map import cursor
 from pages.formula1.data import Circuit, Place, Race
-from pages.formula1.tables import table_with_csv
+from pages.formula1.tables import clock, table_with_csv
+from pages.formula1.time_gained import draw_stretches
 from pages.ui import shell
 from pages.ui.plot import plot
 
@@ -25,7 +27,7 @@ def measure_field(place: Place) -> Minisectors | None:
     return minisectors(session, enough)
 
 
-def panel(race: Race) -> None:
+def show_minisectors(race: Race) -> None:
     """Show the map of the fastest drivers and their table."""
     found = measure_field(race.pick.place)
     laps = "mean of clean laps" if is_race(race.session) else "best laps"
@@ -106,3 +108,52 @@ def lap_times(session: Session) -> pd.DataFrame:
     table = pd.DataFrame(rows).sort_values("Best lap", kind="stable", na_position="last", ignore_index=True)
     table.insert(3, "Gap", table["Best lap"] - table["Best lap"].min())
     return table
+
+
+def finding(session: Session) -> str:
+    """Describe the best lap and its margin; "" for races."""
+    laps = best_laps(session)
+    if is_race(session) or not laps:
+        return ""
+    final = [one for one in laps if one.part == laps[-1].part]
+    first = final[0]
+    said = f"{first.code} {f'was fastest in {first.part}' if first.part else 'was fastest'} with {clock(first.seconds)}"
+    if len(final) > 1:
+        second = final[1]
+        gaps = np.array(second.sectors) - np.array(first.sectors)
+        said += f", {second.seconds - first.seconds:.3f} s ahead of {second.code}"
+        if np.isfinite(gaps).all():
+            said += f": {listed([f'{gap:+.3f} s in sector {number}' for number, gap in enumerate(gaps, start=1)])}"
+    if silent := no_time(session):
+        said += f". No time set: {listed(silent)}"
+    return f"{said}."
+
+
+def show_best_laps(race: Race) -> None:
+    """Show the best laps and the ideal laps of all drivers."""
+    laps, ideal = best_laps(race.session), ideal_laps(race.session)
+    if not laps:
+        shell.empty("No timed laps", "No times were set in this session. Choose another one.")
+        return
+    fastest = {part: min(one.seconds for one in laps if one.part == part) for part in {one.part for one in laps}}
+    with shell.panel("best-laps", "Best laps"):
+        table = pd.DataFrame(
+            {
+                "Driver": one.code, "Part": one.part or "session", "Lap": one.number, "Time": one.seconds,
+                "Gap": one.seconds - fastest[one.part], "Sector 1": one.sectors[0], "Sector 2": one.sectors[1],
+                "Sector 3": one.sectors[2],
+            }
+            for one in sorted(laps, key=lambda one: one.part, reverse=True)
+        )  # fmt: skip
+        table_with_csv(
+            table, "best-laps", race.stem, times=["Time"], seconds=["Gap", "Sector 1", "Sector 2", "Sector 3"]
+        )
+    with shell.panel("ideal-laps", "Ideal lap (sum of best sectors)"):
+        table = pd.DataFrame(
+            {
+                "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Gap to ideal": one.left,
+                "Laps": ", ".join(map(str, one.laps)),
+            }
+            for one in ideal
+        )  # fmt: skip
+        table_with_csv(table, "ideal-laps", race.stem, times=["Best", "Ideal"], seconds=["Gap to ideal"])

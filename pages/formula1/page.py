@@ -3,31 +3,61 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import streamlit as st
 
-from datasets.f1.laps import remarks_on_laps, remarks_on_session
+from datasets.f1.laps import is_race, remarks_on_laps, remarks_on_session
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
-from pages.formula1 import controls, data, loading, states, tabs
-from pages.formula1.data import Race
+from pages.formula1 import compare, controls, corner_panel, data, field, laps, states
+from pages.formula1.data import Place, Race
 from pages.lab.live import background
 from pages.ui import model_controls, navigation, settings, shell
+from pages.ui.controls import tabs
 from pages.ui.theme import ASSETS
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 FEED = "Formula 1 data from FastF1; unofficial, not associated with Formula 1."
 SIMULATED = "Simulated laps; circuits are approximate."
+COMPARE, CORNERS, LAPS, STATES, FIELD, EXPORT = NAMES = ("Compare", "Corners", "Laps", "States", "Field", "Export")
+FITTED = (STATES, EXPORT)  # tabs with a fit, and controls of its model
+OF_A_FIT = ("K", "K-map", "tau", "watch", "who")  # links of earlier versions have these without a tab
+
+
+def choose_tab() -> tuple[str, Any]:
+    """Show the tabs; return the name and the container of the open one."""
+    first_run = settings.widget_key("view") not in st.session_state
+    if first_run and settings.text("view") is None and any(name in st.query_params for name in OF_A_FIT):
+        settings.keep("view", STATES)
+    places = tabs(NAMES)
+    return next(((name, place) for name, place in places if place.open), places[0])
+
+
+def show_tab(name: str, race: Race) -> None:
+    """Show an open tab that needs no fit."""
+    if name == COMPARE:
+        compare.tab(race)
+    elif name == CORNERS:
+        corner_panel.tab(race)
+        corner_panel.show_pedals(race)
+    elif name == LAPS:
+        laps.show_history(race) if is_race(race.session) else laps.show_improvement(race)
+        laps.tab(race)
+    else:
+        field.show_minisectors(race)
+        if not is_race(race.session):
+            field.show_best_laps(race)
+        field.show_lap_times(race)
 
 
 def lay_out() -> tuple[str, shell.Frame]:
     """Show the tabs below the header; return the open one and the frame in it."""
     head = shell.show_top("formula1")
-    opened, place = tabs.choose()
+    opened, place = choose_tab()
     with place:
-        if opened == tabs.STATES:
+        if opened == STATES:
             return opened, shell.lay_out("formula1", head, card_share=0.36)
         main = st.container(key=f"formula1-{opened.lower()}")
     title = navigation.info("formula1").title
@@ -49,17 +79,17 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             )
             st.button(
                 "Load this session", type="primary", key="f1-load", icon=":material/download:",
-                on_click=loading.again, args=wait.key,
+                on_click=data.request_again, args=(wait.what,),
             )  # fmt: skip
         elif load is None:
             shell.empty(wait.title, wait.advice)
         elif load.done and load.error is not None:
-            title, text = loading.explain(load.error)
-            shell.error(title, wait.advice or text, retry="f1-retry", again=partial(loading.again, *wait.key))
+            title, text = data.explain(load.error)
+            shell.error(title, wait.advice or text, retry="f1-retry", again=partial(data.request_again, wait.what))
         else:
             shell.empty(wait.title, "The first load takes about 10 s; after that the session opens instantly.")
             background.show_progress("f1-loading", load, done=False)
-            if wait.key[0] == "session":
+            if isinstance(wait.what, Place):
                 st.button("Cancel", key="f1-cancel", on_click=load.cancel, icon=":material/close:")
         # An alternative without network.
         simulated = ("source", "simulated")
@@ -79,14 +109,14 @@ def remark(race: Race) -> None:
     if session.simulated:
         shell.quiet("Simulated race on an approximate layout. Choose Real sessions for recorded ones.")
         return
-    laps = {race.train.code: race.train, race.test.code: race.test}
-    about_laps = [said for code, one in laps.items() for said in remarks_on_laps(session, code, one.lap.tolist())]
+    driven = {race.train.code: race.train, race.test.code: race.test}
+    about_laps = [said for code, one in driven.items() for said in remarks_on_laps(session, code, one.lap.tolist())]
     with st.container(key="formula1-remarks", gap=None):
         for said in (*session.notes, *remarks_on_session(session), *about_laps):
             shell.quiet(said)
 
 
-fits = opened in tabs.FITTED
+fits = opened in FITTED
 try:
     with page.controls, controls.section_of_data(folded=fits):
         place = controls.choose_place()
@@ -111,7 +141,7 @@ if not fits:
     named = [f"{session.driver(code).name} ({code})" for code in dict.fromkeys(race.codes)]
     page.header(f"{session.title} · {' vs '.join(named)} · {pick.looked.which.about}")
     with page.below:
-        tabs.show(opened, race)
+        show_tab(opened, race)
         remark(race)
     shell.footer(licences)
 else:
@@ -128,6 +158,6 @@ else:
         )
     view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])
     with page.below:
-        states.tab(view) if opened == tabs.STATES else states.export(view)
+        states.tab(view) if opened == STATES else states.export(view)
         remark(race)
     lab.end(view)

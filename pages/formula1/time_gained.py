@@ -1,9 +1,10 @@
-"""Delta between two drivers by segment, sector, minisector and state, with uncertainty."""
+"""Delta between two drivers by segment, sector, minisector and state, with uncertainty, and its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -14,13 +15,26 @@ from datasets import formula1
 from datasets.f1.clock import sector_lines
 from datasets.f1.time_won import FEWEST_LAPS, By, Estimate, minisector_edges
 from datasets.formula1 import LapClock, Session, TimeWon
-from pages.formula1 import data
-from pages.formula1.data import Circuit, DriverReading, Observation, Place, Race, race_of
+from gdm_studio.plot.figures.base import (
+    Dict,
+    Figure,
+    axis,
+    cut_to,
+    figure,
+    note,
+    plain,
+    points,
+    typed,
+)
+from pages.formula1 import data, teams
+from pages.formula1.circuit_map import LINE, MARGIN, STATIONS, cursor, map_axes, name_corners, place
+from pages.formula1.controls import Observation
+from pages.formula1.data import Circuit, DriverReading, Place, Race, race_of
+from pages.formula1.teams import LineStyle
 from pages.lab import Undecoded, View, together
 
 CELL_M = 10.0
 KINDS = {"segment": "Segment", "sector": "Sector", "minisector": "Minisector", "state": "State"}
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -222,3 +236,116 @@ def about_laps(found: Between) -> str:
         f"{abs(won.taken_off):.2f} s/lap is {'subtracted' if won.taken_off > 0 else 'added'}: lap times change by "
         f"{trend.lap:+.3f} s per lap of the race (fuel, track)."
     )
+
+
+def exported(view: View, drivers: Sequence[DriverReading], names: Sequence[str]) -> dict[str, Callable[[], Figure]]:
+    """Return the figures of the comparison for export."""
+    race = race_of(view)
+    found = usual_of(race)
+    if found is None:
+        return {}
+    codes, gains = found.codes, gains_of(view, found, drivers, names)
+    looks = teams.looks(data.open_session(race.pick.place), codes)
+    by_part = {f"Delta by {kind}": partial(bars, codes, gain, kind, looks) for kind, gain in gains.items()}
+    return {"Delta on the map": lambda: gain_map(race.circuit, codes, gains["minisector"], looks)} | by_part
+
+
+# ---- figures: differences that are not significant are pale ------------------------------------------------------------
+PALE = 0.35  # opacity where the difference is not significant
+PALEST = 0.7  # opacity of the smallest significant difference on the map
+SMALLEST_MAP = (300, 300)  # pixels; corner names that are clear here are clear on larger maps
+
+
+def who(gain: Gain) -> list[int]:
+    """Return the faster driver per part [P], significantly or not."""
+    return [int(mean < 0) for mean in gain.mean]
+
+
+def _strength(gain: Gain) -> npt.NDArray[np.float64]:
+    """Return the opacity per part [P], by the size of the difference."""
+    top = np.abs(gain.mean[gain.sure]).max(initial=0)
+    share = np.abs(gain.mean) / top if top > 0 else np.zeros(len(gain.mean))
+    return np.where(gain.sure, PALEST + (1 - PALEST) * np.clip(share, 0, 1), PALE)
+
+
+def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
+    """Return hover text per part [P]."""
+    return [
+        f"{plain(name)}<br>{codes[winner]} faster by {abs(mean):.3f} ± {margin:.3f} s/lap"
+        + ("" if sure else "<br>not significant")
+        for name, winner, mean, margin, sure in zip(
+            gain.names, who(gain), gain.mean, gain.margin, gain.sure, strict=True
+        )
+    ]
+
+
+def key(codes: tuple[str, str]) -> str:
+    return f"Faster driver: {codes[0]} solid, {codes[1]} dashed. Pale: not significant (95% CI)."
+
+
+def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequence[LineStyle]) -> Figure:
+    """Draw the track coloured by the faster driver."""
+    assert gain.edges is not None
+    winners = [looks[winner] for winner in who(gain)]
+    traces = draw_stretches(circuit, gain.edges, winners, _strength(gain), _hover_text(codes, gain))
+    at = place(circuit, SMALLEST_MAP, ())
+    alt = (
+        f"Map of {circuit.title} coloured by the faster driver, {codes[0]} or {codes[1]}, in {len(gain.names)} stretches: "
+        f"{_count(gain, codes)}."
+    )
+    layout: Dict = {"annotations": name_corners(circuit, at), "margin": MARGIN} | map_axes(at)
+    return figure(traces, key(codes), alt, 380, phone_height=SMALLEST_MAP[1], cursor=cursor(circuit), **layout)
+
+
+def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyle]) -> Figure:
+    """Draw the delta per part in s/lap with 95% intervals."""
+    places = list(range(len(gain.names)))
+    reach = 1.08 * float((np.abs(gain.mean) + gain.margin).max(initial=0.01))
+    sides = [
+        note(f"◂ {codes[1]} faster", 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom",
+             font={"size": 12, "color": looks[1].colour}),
+        note(f"{codes[0]} faster ▸", 1, 1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
+             font={"size": 12, "color": looks[0].colour}),
+    ]  # fmt: skip
+    colours = [looks[winner].colour for winner in who(gain)]
+    hatched = {"shape": ["/" if winner == 1 else "" for winner in who(gain)], "fillmode": "overlay", "size": 5}
+    drawn: Dict = {
+        "type": "bar", "orientation": "h", "y": places, "x": typed(gain.mean),
+        "error_x": {"type": "data", "array": gain.margin.tolist(), "color": "$ink", "thickness": 1, "width": 2},
+        "marker": {"color": colours, "pattern": hatched, "opacity": np.where(gain.sure, 1, PALE).tolist()},
+        "customdata": _hover_text(codes, gain), "hovertemplate": "%{customdata}<extra></extra>",
+    }  # fmt: skip
+    rows: Dict = {"tickvals": places, "ticktext": [plain(cut_to(name, 22)) for name in gain.names]}
+    axes: Dict = {
+        "xaxis": axis("s/lap", fixedrange=True, zeroline=True, zerolinecolor="$line", range=[-reach, reach], nticks=5),
+        "yaxis": axis(**rows, showgrid=False, fixedrange=True, range=[len(places) - 0.4, -0.6]),
+    }
+    caption = f"Delta per {what} (s/lap), in lap order. {codes[1]} is hatched; pale: not significant; lines: 95% CI."
+    alt = f"Seconds per lap that {codes[0]} gains on {codes[1]} in each {what}: {_count(gain, codes)}."
+    place: Dict = {"annotations": sides, "margin": {"l": 8, "r": 10, "t": 22, "b": 8}}
+    return figure([drawn], caption, alt, 74 + 19 * len(places), **axes, **place)
+
+
+def _count(gain: Gain, codes: tuple[str, str]) -> str:
+    first, second = int((gain.sure & (gain.mean > 0)).sum()), int((gain.sure & (gain.mean < 0)).sum())
+    return f"{codes[0]} faster in {first} of {len(gain.names)}, {codes[1]} in {second}, the rest not significant"
+
+
+def draw_stretches(
+    circuit: Circuit,
+    edges: npt.NDArray[np.float64],
+    looks: Sequence[LineStyle],
+    opacity: Iterable[float],
+    says: Sequence[str],
+) -> list[Dict]:
+    """Return a line for each stretch of the lap between `edges` [M + 1], in the look of its driver."""
+    grid = np.linspace(0, circuit.length, len(circuit.line))
+    traces: list[Dict] = []
+    for start, end, look, strength, text in zip(edges[:-1], edges[1:], looks, opacity, says, strict=True):
+        along = np.unique(np.concatenate([[start], grid[(grid > start) & (grid < end)], [end]]))
+        x, y = circuit.position_at(np.minimum(along, circuit.length * (1 - 1e-9))).T
+        stations = typed(np.round(along / circuit.length * STATIONS)[:, None] % STATIONS, "u1")
+        line = {"color": look.colour, "width": LINE, "dash": "solid" if look.dash == "solid" else "6px,3px"}
+        more: Dict = {"customdata": stations, "line": line, "opacity": float(strength), "cliponaxis": False}
+        traces.append(points("lines", x, y, text, showlegend=False, **more))
+    return traces

@@ -7,8 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import accuracy
-from pages.formula1.accuracy import CLUSTERS, MAJORITY, STATES, UNTRAINED
+from pages.formula1 import scores
+from pages.formula1.scores import CLUSTERS, MAJORITY, STATES, UNTRAINED
 from tests.support.formula1_page import PAPER, visit
 
 pytestmark = pytest.mark.usefixtures("feed")
@@ -21,24 +21,24 @@ def test_baselines_are_drawn_at_each_number_of_states():
         3: {"untrained model": {"s": 0.5}, "k-means on steps": {"s": 0.2}, "Gaussian HMM on position": {"s": 0.4}},
         5: {"untrained model": {"s": 0.6}, "k-means on steps": {"s": 0.7}, "majority class": {"s": 0.9}},
     }
-    lines = accuracy.baseline_curves(found, "s")
+    lines = scores.baseline_curves(found, "s")
     assert set(lines) == {UNTRAINED, CLUSTERS}
     at = [STATES.index(3), STATES.index(5)]
     np.testing.assert_allclose(lines[UNTRAINED][at, 0], [0.5, 0.6])
     np.testing.assert_allclose(lines[CLUSTERS][at, 0], [0.4, 0.7])
     assert np.isnan(np.delete(lines[CLUSTERS], at, axis=0)).all()
-    assert accuracy.baseline_curves({}, "s") == {}
+    assert scores.baseline_curves({}, "s") == {}
 
 
 def test_tab_draws_fits_and_baselines(feed, monkeypatch):
     drawn = {}
-    monkeypatch.setattr(accuracy, "STATES", (2, 3, 4))
-    monkeypatch.setattr(accuracy, "plot", lambda figure, key, **more: drawn.update({key: figure}))
+    monkeypatch.setattr(scores, "STATES", (2, 3, 4))
+    monkeypatch.setattr(scores, "plot", lambda figure, key, **more: drawn.update({key: figure}))
     app = _fitted(feed)
-    for _ in accuracy.STATES:
+    for _ in scores.STATES:
         app.run()
         for job in feed.waiting():
-            job.succeed({name: dict.fromkeys(accuracy.SCORES, value) for name, value in KNOWN.items()})
+            job.succeed({name: dict.fromkeys(scores.SCORES, value) for name, value in KNOWN.items()})
     app.run()
     figure = drawn["against-paper_accuracy"]
     labels = " ".join(mark["text"] for mark in figure["layout"]["annotations"])
@@ -67,8 +67,8 @@ def test_sweep_starts_on_request_only(feed):
 def _end_fits(feed, n: int) -> None:
     """Finish the first `n` waiting fits of a sweep."""
     for job in [job for job in feed.waiting() if job.name == "run_cell"][:n]:
-        scores = {name: 0.5 for name in accuracy.SCORES}
-        value = {"elbo_train": 0.0, "elbo_test": 0.0, "scores": scores, "seconds": 0.1}
+        values = {name: 0.5 for name in scores.SCORES}
+        value = {"elbo_train": 0.0, "elbo_test": 0.0, "scores": values, "seconds": 0.1}
         feed.values[job.work.cache_key] = value
         job.succeed(value)
 

@@ -10,8 +10,9 @@ import pytest
 
 from datasets.f1.time_won import MINISECTOR_M, By, Estimate, TimeWon
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import corner_panel, data, gain_panel, time_gained
-from pages.formula1.data import DriverReading, Observation, Place
+from pages.formula1 import corner_panel, data, time_gained
+from pages.formula1.controls import Observation
+from pages.formula1.data import DriverReading, Place
 from pages.formula1.teams import LineStyle
 from pages.formula1.time_gained import Between, Gain
 from tests.support.formula1_page import one_of, visit, words
@@ -92,17 +93,17 @@ def test_uncertain_gain_is_pale():
     gain = _gain(found.gains["minisector"].names, mean, 0.01, found.gains["minisector"].edges)
     wanted = [LOOKS[0].colour] * len(mean)
     wanted[5] = LOOKS[1].colour
-    figure = gain_panel.gain_map(circuit, ("AAA", "BBB"), gain, LOOKS)
+    figure = time_gained.gain_map(circuit, ("AAA", "BBB"), gain, LOOKS)
     assert [trace["line"]["color"] for trace in figure["data"]] == wanted
     assert figure["data"][2]["opacity"] == 1
-    assert 1 > figure["data"][5]["opacity"] > figure["data"][7]["opacity"] == gain_panel.PALE
+    assert 1 > figure["data"][5]["opacity"] > figure["data"][7]["opacity"] == time_gained.PALE
     assert "AAA faster in 1 of" in figure["alt"]
     assert "AAA faster by 0.060 ± 0.020 s/lap" in figure["data"][2]["hovertemplate"]
     assert "BBB faster by 0.040 ± 0.020 s/lap" in figure["data"][5]["hovertemplate"]
     ends = [(untyped(trace["x"])[[0, -1]], untyped(trace["y"])[[0, -1]]) for trace in figure["data"]]
     for (x, y), (next_x, next_y) in pairwise(ends):
         assert np.hypot(x[1] - next_x[0], y[1] - next_y[0]) < 0.1, "no gap between stretches"
-    marker = gain_panel.bars(("AAA", "BBB"), gain, "minisector", LOOKS)["data"][0]["marker"]
+    marker = time_gained.bars(("AAA", "BBB"), gain, "minisector", LOOKS)["data"][0]["marker"]
     assert marker["color"] == wanted
     assert [k for k, shape in enumerate(marker["pattern"]["shape"]) if shape] == [5], "colour is not the only cue"
     assert figure["data"][5]["line"]["dash"] != figure["data"][2]["line"]["dash"]
@@ -110,7 +111,7 @@ def test_uncertain_gain_is_pale():
 
 def test_state_names_are_escaped_in_bars():
     gain = _gain(("S1 <b>%{x}</b> of the long &", "S2"), [0.1, 0.0], 0.01)
-    figure = gain_panel.bars(("AAA", "BBB"), gain, "state", LOOKS)
+    figure = time_gained.bars(("AAA", "BBB"), gain, "state", LOOKS)
     (trace,) = figure["data"]
     assert figure["layout"]["yaxis"]["ticktext"][0] == "S1 &lt;b&gt;%&#123;x}&lt;/b&gt; of the…", "no entity is cut"
     assert "<b>" not in trace["customdata"][0]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datasets import formula1
+from datasets.f1 import loader
 from datasets.formula1 import FeedError, Reason
-from pages.formula1 import loading
+from pages.formula1 import data
 from pages.lab.live.background import Jobs, Task
 from tests.support.formula1 import ring_driver
 from tests.support.formula1_page import RING, box, driven_by, drivers, fails, ring_race, visit, visit_states, words
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.usefixtures("feed")
 
 @pytest.mark.parametrize("reason", [Reason.NO_NETWORK, Reason.STORAGE])
 def test_failed_load_has_a_message_and_can_be_retried(monkeypatch, reason):
-    assert set(loading.SAID) == set(Reason)
+    assert set(data.SAID) == set(Reason)
     tries = fails(monkeypatch, "load_session", FeedError(reason, f"It went wrong ({reason.value})."))
     app = visit(source="real")
     text = words(app)
     assert text.count('role="alert">') == 1
-    assert loading.SAID[reason] in text
+    assert data.SAID[reason] in text
     assert len(tries) == 1
-    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_race())
+    monkeypatch.setattr(loader, "load_session", lambda *where, **more: ring_race())
     app.button(key="f1-retry").click().run()
     app.run()
     assert drivers(app)[0] == "AAA"
@@ -36,10 +36,10 @@ def test_failed_load_has_a_message_and_can_be_retried(monkeypatch, reason):
 def test_offline_default_year_is_the_last_finished_one(monkeypatch):
     """The calendar of the running season cannot be read."""
     fails(monkeypatch, "schedule", FeedError(Reason.NO_NETWORK, "No way out."))
-    monkeypatch.setattr(formula1, "stored_sessions", lambda: ())
+    monkeypatch.setattr(loader, "stored_sessions", lambda: ())
     app = visit(source="real")
     app.run()
-    assert box(app, "Year").value == str(formula1.years()[1])
+    assert box(app, "Year").value == str(loader.years()[1])
 
 
 def test_sign_in_failure_names_the_environment_variables(monkeypatch):
@@ -59,21 +59,21 @@ def test_running_load_shows_progress_and_can_be_cancelled(monkeypatch):
         cancel.wait(20)
         raise FeedError(Reason.CANCELLED, "Cancelled.")
 
-    monkeypatch.setattr(formula1, "load_session", slow)
+    monkeypatch.setattr(loader, "load_session", slow)
     app = visit(source="real")
     assert heard.wait(5)
     app.run()
     assert "reading positions" in words(app)
     app.button(key="f1-cancel").click().run()
-    load = loading.session(RING.year, RING.event, RING.name)
+    load = data.request_session(RING)
     assert load.wait(5)
     app.run()
-    assert loading.SAID[Reason.CANCELLED] in words(app)
+    assert data.SAID[Reason.CANCELLED] in words(app)
 
 
 def test_unexpected_load_error_is_reported(monkeypatch):
     fails(monkeypatch, "load_session", KeyError("boom"))
-    load = loading.session(RING.year, RING.event, RING.name)
+    load = data.request_session(RING)
     assert load.wait(5)
     assert load.error.reason is Reason.CRASHED
 

@@ -10,9 +10,9 @@ import pytest
 from datasets.f1.session import ReferenceLap
 from gdm_core.analysis.segments import Part
 from gdm_studio.plot.figures.base import Figure, fit_to_width, untyped
-from pages.formula1 import circuit_map, data, placing
+from pages.formula1 import circuit_map, data
+from pages.formula1.circuit_map import STANDOFF_PX, crosses, crosses_box
 from pages.formula1.data import Circuit, Place
-from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
 from pages.ui import legend
 from tests.support.drawn import record
 from tests.support.formula1_page import arrange, box, driven_race, one_lap, visit_states
@@ -147,7 +147,7 @@ def test_circuit_without_corners_has_a_map():
     empty = Circuit("Ring", line, 1600.0, (), ())
     sizes = circuit_map.widths(empty, (), 3, "AAA")
     assert [len(one["layout"]["annotations"]) for one in sizes] == [1] * 3
-    assert placing.place(empty, (500, 400), []).middles.shape == (0, 2)
+    assert circuit_map.place(empty, (500, 400), []).middles.shape == (0, 2)
 
 
 def test_strip_of_a_new_driver_survives_a_failed_fit(monkeypatch, tmp_path):

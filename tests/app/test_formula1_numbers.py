@@ -9,23 +9,16 @@ import pandas as pd
 import pytest
 
 from datasets import formula1
+from datasets.f1 import loader
 from datasets.formula1 import LapClock, lap_clock
 from gdm_core.analysis.metrics import evaluate
 from gdm_core.analysis.segments import composition
 from gdm_core.analysis.state_scores import state_accuracy
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import (
-    accuracy,
-    circuit_map,
-    data,
-    field,
-    loading,
-    tables,
-    time_gained,
-    tyres,
-)
-from pages.formula1.data import Observation, Pick, Place
+from pages.formula1 import circuit_map, data, field, laps, scores, tables, time_gained
+from pages.formula1.controls import Observation, Pick
+from pages.formula1.data import Place
 from pages.formula1.telemetry import trace
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.formula1_page import RING, ring_race
@@ -35,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("feed")
 
 
 def _laps(code: str = "AAA", looked: Observation | None = None) -> tuple[data.Circuit, data.Laps]:
-    load = loading.session(RING.year, RING.event, RING.name)
+    load = data.request_session(RING)
     assert load.wait(10)
     return data.circuit(RING), data.laps_of(RING, code, looked or Observation())
 
@@ -119,7 +112,8 @@ def test_lap_times_are_formatted():
     assert tables.clock(60.0) == "1:00.000"
 
 
-def test_script_loads_the_same_trials():
+def test_script_loads_the_same_trials(monkeypatch):
+    monkeypatch.setattr(formula1, "load_session", loader.load_session)
     chosen = [
         Observation("stint=1"),
         Observation("compound=SOFT"),
@@ -148,8 +142,8 @@ def test_sweep_table_leaves_missing_fits_open():
         Record({"n_states": 3}, 1, scores={"paper_accuracy": 0.6}),
         Record({"n_states": 4}, 0, message="failed"),
     ]
-    found = accuracy.table(records, "paper_accuracy", 2)
-    assert found.shape == (len(accuracy.STATES), 2)
+    found = scores.table(records, "paper_accuracy", 2)
+    assert found.shape == (len(scores.STATES), 2)
     assert found[0, 0] == pytest.approx(0.4)
     assert found[1, 1] == pytest.approx(0.6)
     assert np.isfinite(found).sum() == 2
@@ -168,7 +162,7 @@ def test_sweep_accuracy_equals_the_full_evaluation():
 def test_strategy_has_a_bar_for_every_set_of_tyres():
     one, other = ring_driver("AAA"), ring_driver("BBB")
     changed = replace(one.laps, compound=("MEDIUM", "MEDIUM", "HARD", "HARD"), stint=np.array([1, 1, 2, 2]))
-    chart, told = tyres.strategy(ring_session(replace(one, laps=changed), other))
+    chart, told = laps.strategy(ring_session(replace(one, laps=changed), other))
     bars, letters = chart.layer
     rows = bars.data if isinstance(bars.data, pd.DataFrame) else chart.data
     assert rows[["driver", "first", "end", "letter", "laps"]].to_numpy().tolist() == [

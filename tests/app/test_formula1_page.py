@@ -10,11 +10,12 @@ import pytest
 import streamlit as st
 import torch
 
-from datasets import formula1
+from datasets.f1 import loader
 from datasets.formula1 import FeedError, Reason
 from gdm_core import GDM
-from pages.formula1 import data, loading
-from pages.formula1.data import Observation, Place
+from pages.formula1 import data
+from pages.formula1.controls import FIFTH, Observation
+from pages.formula1.data import Place
 from pages.lab import shipped
 from pages.ui import settings
 from tests.support.drawn import verdicts
@@ -58,7 +59,7 @@ def test_precomputed_states_equal_those_of_the_model():
     found = shipped.load(data.SHIPPED)
     place, looked = Place(circuit=data.FIRST_CIRCUIT), Observation("racing", data.CAR_CHANNELS)
     codes = data.open_session(place).codes
-    train, laps = (data.laps_of(place, code, looked) for code in (codes[0], codes[data.FIFTH]))
+    train, laps = (data.laps_of(place, code, looked) for code in (codes[0], codes[FIFTH]))
     # The start of the race is enough.
     part = laps.trials[0].slice(0, 1500)
     (states,) = soft_states(found.result.model_bytes, Trials((part,)))
@@ -130,15 +131,15 @@ def test_driver_switch_survives_other_drivers(feed):
 
 
 def test_default_year_is_the_newest_with_a_session(monkeypatch):
-    newest, before = formula1.years()[:2]
+    newest, before = loader.years()[:2]
     calendars = {newest: (FUTURE,), before: (WEEKEND,)}
-    monkeypatch.setattr(formula1, "schedule", lambda year, **more: calendars.get(year, ()))
+    monkeypatch.setattr(loader, "schedule", lambda year, **more: calendars.get(year, ()))
     assert box(visit(source="real"), "Year").value == "2024", "the year of the stored session"
-    monkeypatch.setattr(formula1, "stored_sessions", lambda: ())
+    monkeypatch.setattr(loader, "stored_sessions", lambda: ())
     app = visit(source="real")
     assert box(app, "Year").value == str(before), "the newest year has no session yet"
     calendars[newest] = (WEEKEND, FUTURE)
-    loading.again("calendar", newest)
+    data.request_again(newest)
     assert box(visit(source="real"), "Year").value == str(newest)
 
 
@@ -157,7 +158,7 @@ def test_link_to_a_session_ignores_what_is_stored(monkeypatch):
     link = {name: one_of(app.query_params[name]) for name in app.query_params}
     assert {"year": "2024", "event": "Ring Grand Prix", "session": "Race", "train": "AAA"}.items() <= link.items()
     monkeypatch.setattr(
-        formula1, "stored_sessions", lambda: ((2025, "Newer Grand Prix", "Race"), (2024, RING.event, "Race"))
+        loader, "stored_sessions", lambda: ((2025, "Newer Grand Prix", "Race"), (2024, RING.event, "Race"))
     )
     later = visit(**link)
     assert box(later, "Year").value == "2024"
@@ -189,14 +190,14 @@ def test_event_in_link_waits_for_the_calendar(monkeypatch):
         return (replace(WEEKEND, name="Late Grand Prix"),)
 
     loads = []
-    monkeypatch.setattr(formula1, "schedule", calendar)
-    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: loads.append(where) or ring_race())
+    monkeypatch.setattr(loader, "schedule", calendar)
+    monkeypatch.setattr(loader, "load_session", lambda *where, **more: loads.append(where) or ring_race())
     app = visit(source="real", year="2024", event="Late Grand Prix")
     assert heard.wait(5)
     assert loads == [], "no stored race is loaded instead"
     assert one_of(app.query_params["event"]) == "Late Grand Prix"
     go.set()
-    assert loading.calendar(2024).wait(5)
+    assert data.request_calendar(2024).wait(5)
     app.run()
     assert box(app, "Event").value == "Late Grand Prix"
 
@@ -229,7 +230,7 @@ def test_interrupted_run_loses_no_choice(monkeypatch, where):
 
 def test_session_is_downloaded_on_request_only(monkeypatch):
     loads = []
-    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: loads.append(where) or ring_race())
+    monkeypatch.setattr(loader, "load_session", lambda *where, **more: loads.append(where) or ring_race())
     app = visit(source="real", session="Qualifying")
     assert loads == []
     app.button(key="f1-load").click().run()
@@ -239,7 +240,7 @@ def test_session_is_downloaded_on_request_only(monkeypatch):
 
 
 def test_downloaded_session_opens_at_once(monkeypatch):
-    monkeypatch.setattr(formula1, "is_stored", lambda *where: False)  # downloaded, but not extracted yet
+    monkeypatch.setattr(loader, "is_stored", lambda *where: False)  # downloaded, but not extracted yet
     assert drivers(visit(source="real"))[0] == "AAA"
 
 
@@ -314,7 +315,7 @@ def test_refit_of_precomputed_result_is_as_good():
     place = Place(circuit=data.FIRST_CIRCUIT)
     codes = data.open_session(place).codes
     laps, other = (
-        data.laps_of(place, code, Observation("racing", data.CAR_CHANNELS)) for code in (codes[0], codes[data.FIFTH])
+        data.laps_of(place, code, Observation("racing", data.CAR_CHANNELS)) for code in (codes[0], codes[FIFTH])
     )
     assert shipped.fingerprint(laps.trials, other.trials) == found.fingerprint
     torch.set_num_threads(1)

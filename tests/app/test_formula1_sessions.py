@@ -9,7 +9,7 @@ import pytest
 
 from datasets.f1.long_runs import runs
 from datasets.f1.session import Spell
-from pages.formula1 import data, telemetry, tyres, weekend
+from pages.formula1 import data, field, laps, telemetry
 from tests.support.drawn import record
 from tests.support.formula1 import ring_driver, ring_session
 from tests.support.formula1_page import RING, arrange, box, driven_race, one_of, visit, words
@@ -27,17 +27,17 @@ def practice(name="Practice 1"):
 
 def test_flags_and_rain_are_bands_behind_the_lap_times():
     session = practice()
-    figure = weekend.improvement(session, ["AAA", "BBB"])
+    figure = laps.improvement(session, ["AAA", "BBB"])
     bands = [(band["x0"], band["x1"]) for band in figure["layout"]["shapes"]]
     assert np.allclose(bands, [(0.5, 1.0), (3.0, 200 / 60)]), "the yellow flag ended before the first lap"
     named = [mark["text"] for mark in figure["layout"]["annotations"]]
     assert {"red flag", "rain"} <= set(named)
     assert "42 to 35 °C" in figure["caption"]
-    assert weekend.conditions(ring_session()) == ""
+    assert laps.conditions(ring_session()) == ""
 
 
 def test_rain_is_shaded_on_its_laps():
-    chart, _ = tyres.strategy(practice("Race"))
+    chart, _ = laps.strategy(practice("Race"))
     assert [layer["mark"]["type"] for layer in chart.to_dict()["layer"]] == ["bar", "text", "rect"]
 
 
@@ -75,7 +75,7 @@ def test_qualifying_finding_names_winner_and_sector_gaps():
         return replace(driver, laps=replace(laps, part=np.array([1, 1])))
 
     session = ring_session(timed("AAA", 39.5, [10.0, 14.5, 15.0]), timed("BBB", 39.6, [10.2, 14.35, 15.05]))
-    finding = weekend.finding(replace(session, name="Qualifying"))
+    finding = field.finding(replace(session, name="Qualifying"))
     for part in ("AAA", "0:39.500", "0.100 s", "BBB", "+0.200 s", "-0.150 s", "+0.050 s"):
         assert part in finding
 
@@ -83,26 +83,26 @@ def test_qualifying_finding_names_winner_and_sector_gaps():
 # ---- long runs ----------------------------------------------------------------------------------------------------------
 def test_clicked_lap_is_excluded_and_included_again(monkeypatch):
     values: dict[str, str | None] = {}
-    monkeypatch.setattr(tyres.settings, "text", values.get)
-    monkeypatch.setattr(tyres.settings, "change", values.__setitem__)
+    monkeypatch.setattr(laps.settings, "text", values.get)
+    monkeypatch.setattr(laps.settings, "change", values.__setitem__)
     found = runs(ring_session(ring_driver("AAA", 12)), "AAA", 0.06)
     for lap in (4, 6):
-        tyres.toggle_lap(found, {"customdata": ["AAA", lap]})
-    assert tyres.excluded_laps() == {"AAA": (4, 6)}
-    tyres.toggle_lap(found, {"customdata": ["AAA", 4.0]})
-    tyres.toggle_lap(found, {"customdata": ["AAA", 99]})
-    tyres.toggle_lap(found, {"customdata": "nonsense"})
-    tyres.toggle_lap(found, None)
-    assert tyres.excluded_laps() == {"AAA": (4, 6)}
-    tyres.toggle_lap(found, {"customdata": ["AAA", 4]})
-    tyres.toggle_lap(found, {"customdata": ["AAA", 6]})
-    assert values[tyres.EXCLUDED] is None
+        laps.toggle_lap(found, {"customdata": ["AAA", lap]})
+    assert laps.excluded_laps() == {"AAA": (4, 6)}
+    laps.toggle_lap(found, {"customdata": ["AAA", 4.0]})
+    laps.toggle_lap(found, {"customdata": ["AAA", 99]})
+    laps.toggle_lap(found, {"customdata": "nonsense"})
+    laps.toggle_lap(found, None)
+    assert laps.excluded_laps() == {"AAA": (4, 6)}
+    laps.toggle_lap(found, {"customdata": ["AAA", 4]})
+    laps.toggle_lap(found, {"customdata": ["AAA", 6]})
+    assert values[laps.EXCLUDED] is None
 
 
 def test_excluded_laps_are_in_the_link(monkeypatch, tmp_path):
     arrange(monkeypatch, tmp_path, lambda: ring_session(ring_driver("AAA", 12), ring_driver("BBB", 12)))
-    app = visit(source="real", view="Laps", **{tyres.EXCLUDED: "AAA-5"})
-    assert one_of(app.query_params[tyres.EXCLUDED]) == "AAA-5"
+    app = visit(source="real", view="Laps", **{laps.EXCLUDED: "AAA-5"})
+    assert one_of(app.query_params[laps.EXCLUDED]) == "AAA-5"
     (table,) = [frame.value for frame in app.dataframe if "Counted" in frame.value]
     assert table.set_index("Driver")["Counted"].to_dict() == {"AAA": 10, "BBB": 11}
     assert list(table.columns[5:8]) == ["Counted", "Mean, raw (s)", "Mean, fuel-corrected (s)"]

@@ -173,7 +173,7 @@ from pages.playground import gumbel
 from pages.paper import panels
 from pages.compare import results, settings
 drawn = set(sys.modules)
-from pages.formula1 import tabs
+from pages.formula1 import compare, controls, corner_panel, field, laps, states
 from pages.lab import recording
 from pages.lab import slider_preview
 print(*{"torch"} & sys.modules.keys(), *{"scipy.spatial", "scipy.special", "scipy.ndimage", "sklearn"} & drawn)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from datasets import formula1
+from datasets.f1 import loader
 from datasets.f1.session import Driver, Session
 from datasets.formula1 import Event, SessionSlot
-from pages.formula1 import compare, corner_panel, data, field, history, loading, time_gained, tyres
+from pages.formula1 import compare, corner_panel, data, field, laps, time_gained
 from pages.formula1.data import Place
 from pages.lab import live
 from pages.lab.live.background import Jobs
@@ -53,18 +53,18 @@ def _on_pedals(code: str, late: float) -> Driver:
 
 BY_PLACE = (
     data.circuit, data.laps_of, data.measures_of, time_gained.between, compare.measure_corners, corner_panel.corners,
-    field.measure_field, history.open_history, tyres.driver_runs,
+    field.measure_field, laps.open_history, laps.driver_runs,
 )  # fmt: skip
 
 
 def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Session] = ring_race) -> QuickEngine:
     """Set up a calendar with one past session and an engine, with empty caches."""
     monkeypatch.setenv("GDM_DATA_DIR", str(folder))
-    monkeypatch.setattr(formula1, "schedule", lambda year, **more: (WEEKEND, FUTURE) if year == 2024 else ())
-    monkeypatch.setattr(formula1, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
-    monkeypatch.setattr(formula1, "is_stored", lambda *where: where == (RING.year, RING.event, RING.name))
-    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: race())
-    monkeypatch.setattr(loading, "_loads", Jobs(loading.MAX_KEPT))
+    monkeypatch.setattr(loader, "schedule", lambda year, **more: (WEEKEND, FUTURE) if year == 2024 else ())
+    monkeypatch.setattr(loader, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
+    monkeypatch.setattr(loader, "is_stored", lambda *where: where == (RING.year, RING.event, RING.name))
+    monkeypatch.setattr(loader, "load_session", lambda *where, **more: race())
+    monkeypatch.setattr(data, "_loads", Jobs(data.MAX_KEPT))
     engine = QuickEngine()
     monkeypatch.setattr(live.panels, "engine", lambda: engine)
     for cached in BY_PLACE:
@@ -74,7 +74,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
 
 def driven_by(monkeypatch: pytest.MonkeyPatch, *drivers: Driver, **more: Any) -> None:
     """Replace every loaded session by one with these drivers."""
-    monkeypatch.setattr(formula1, "load_session", lambda *where, **_: ring_session(*drivers, **more))
+    monkeypatch.setattr(loader, "load_session", lambda *where, **_: ring_session(*drivers, **more))
 
 
 def fails(monkeypatch: pytest.MonkeyPatch, what: str, error: Exception) -> list[Any]:
@@ -85,7 +85,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, what: str, error: Exception) -> list[
         asked.append(where)
         raise error
 
-    monkeypatch.setattr(formula1, what, fail)
+    monkeypatch.setattr(loader, what, fail)
     return asked
 
 
@@ -102,7 +102,7 @@ def visit(**query: str) -> AppTest:
     """Open the page, with the simulated race by default."""
     app = opened("formula1", **({"source": "simulated"} | query))
     # A stored session may load more slowly than the page waits.
-    if late := [load for load in loading._loads._jobs.values() if not load.done]:
+    if late := [load for load in data._loads._jobs.values() if not load.done]:
         for load in late:
             load.wait(2.0)
         app.run()

@@ -1,7 +1,8 @@
-"""Long runs: tyre degradation, consistency, and the strategies of all drivers."""
+"""The tab Laps: race history or improvement, long runs and tyre strategy."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -11,21 +12,185 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from datasets.f1.laps import best_laps, ranked_by_time
 from datasets.f1.long_runs import LongRun, explain_no_runs, fuel_effect, runs
+from datasets.f1.session import Spell
+from datasets.f1.traffic import RaceHistory, race_history
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
-from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points
-from pages.formula1 import data, teams, weekend
+from gdm_core.text import listed
+from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points, shape
+from pages.formula1 import data, teams
 from pages.formula1.data import Place, Race
 from pages.formula1.tables import table_with_csv
 from pages.ui import settings, shell
 from pages.ui.controls import number as choose_number
-from pages.ui.controls import whole
+from pages.ui.controls import one_of, whole
 from pages.ui.plot import plot
 
 if TYPE_CHECKING:
     import altair as alt
 
+BANDS = {
+    "yellow": "#d9b200",
+    "red flag": "#d8434e",
+    "safety car": "#d9822b",
+    "virtual safety car": "#d9822b",
+    "rain": "#3173c9",
+}
+
+
+def show_improvement(race: Race) -> None:
+    """Show the best lap so far of the ten fastest drivers."""
+    session = race.session
+    if not best_laps(session):
+        return
+    with shell.panel("improvement", "Improvement through the session"):
+        shown = ranked_by_time(session)[:10] if len(session.drivers) > 10 else list(session.codes)
+        plot(improvement(session, shown), key="improvement", still=True, filename=f"{race.stem}-improvement")
+
+
+def band(spell: Spell, begins: float) -> Dict:
+    """Return a shape for a flag, safety car or rain."""
+    span = max(0.0, (spell.start - begins) / 60), (spell.end - begins) / 60
+    return shape("rect", span, (0, 1), yref="paper", layer="below", fillcolor=BANDS[spell.what], opacity=0.2)
+
+
+def conditions(session: Session) -> str:
+    """Describe flags, rain and track temperature."""
+    count = Counter(spell.what for spell in session.spells)
+    told = [f"{what} {'once' if n == 1 else f'{n} times'}" for what, n in count.items()]
+    said = [f"Shaded: {listed(told)}."] if told else []
+    if session.track:
+        said.append(f"Track temp {session.track[0]:.0f} to {session.track[1]:.0f} °C.")
+    return " ".join(said)
+
+
+def improvement(session: Session, codes: list[str]) -> Figure:
+    """The best lap so far of each driver over the session time (min)."""
+    traces: list[Dict] = []
+    marks: list[Dict] = []
+    begins = min(driver.laps.start.min() for driver in session.drivers if len(driver.laps))
+    for code, look in zip(codes, teams.looks(session, codes), strict=True):
+        laps = session.driver(code).laps
+        timed = np.flatnonzero(laps.timed)
+        if not len(timed):
+            continue
+        best = np.minimum.accumulate(laps.seconds[timed])
+        minutes = (laps.end[timed] - begins) / 60
+        drawn = {"color": look.colour, "width": 1.8, "dash": look.dash, "shape": "hv"}
+        traces.append(points("lines", minutes, best, f"{code} %{{y:.3f}} s at %{{x:.0f}} min", line=drawn))
+        at, ink = (float(minutes[-1]), float(best[-1])), {"size": 11, "color": look.colour}
+        marks.append(note(code, *at, xanchor="left", xshift=4, font=ink))
+    lowest = min((mark["y"] for mark in marks), default=0.0)
+    span, below = 0.15 + 0.035 * lowest, -np.inf
+    for mark in sorted(marks, key=lambda one: one["y"]):  # keep names apart
+        mark["y"] = below = max(mark["y"], below + span / 22)
+    bands = [spell for spell in session.spells if spell.end > begins]
+    for spell in bands:
+        if spell.what != "yellow":  # yellow flags are counted in the caption
+            at = max(0.0, (spell.start - begins) / 60)
+            marks.append(
+                note(
+                    spell.what, at, 1, yref="paper", xanchor="left", yanchor="top", font={"size": 10, "color": "$muted"}
+                )
+            )
+    axes: Dict = {
+        "xaxis": axis("session time (min)"),
+        "yaxis": axis("best lap so far (s)", range=[lowest - 0.15, lowest - 0.15 + span], fixedrange=True),
+    }
+    shapes = [band(spell, begins) for spell in bands]
+    caption = f"Best lap so far; flat: no improvement. {conditions(session)}"
+    alt = f"The best lap so far of {len(traces)} drivers through the session, the fastest {lowest:.3f} s."
+    place: Dict = {"annotations": marks, "margin": {"l": 8, "r": 40, "t": 8, "b": 8}, "shapes": shapes}
+    return figure(traces, caption, alt, 330, **axes, **place)
+
+
+KINDS = {"gap": "Gap to leader", "position": "Position", "pace": "Lap time"}
+TITLES = {"gap": "gap to leader (s)", "position": "position", "pace": "lap time (s)"}
+FAR_S = 100.0  # larger gaps are outside the axis
+SLOW = 1.12  # times the median lap; slower laps are outside the axis
+FADED = 0.4  # opacity of drivers that are not compared
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def open_history(place: Place) -> RaceHistory:
+    return race_history(data.open_session(place))
+
+
+def show_history(race: Race) -> None:
+    """Show one measure of all drivers lap by lap."""
+    with shell.panel("history", "Race history"):
+        kind = one_of("Race history", KINDS, key="over-laps", as_ids=True, row=True, label_visibility="collapsed")
+        made = draw(race.session, open_history(race.pick.place), kind, race.codes)
+        plot(made, key="race-history", still=True, revision=kind, filename=f"{race.stem}-{kind}")
+
+
+def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]) -> Figure:
+    """Draw one line per driver, with pit stops as markers and flags as shaded laps."""
+    values = {"gap": found.gap, "position": found.position, "pace": lap_seconds(session, found)}[kind]
+    looks = dict(zip(found.codes, teams.team_looks(session, found.codes), strict=True))
+    limits = _range(kind, values)
+    traces: list[Dict] = []
+    marks: list[Dict] = []
+    for code, line in sorted(zip(found.codes, values, strict=True), key=lambda one: one[0] in codes):
+        if not np.isfinite(line).any():
+            continue
+        look, chosen = looks[code], code in codes
+        drawn = {"color": look.colour, "dash": look.dash, "width": 2.6 if chosen else 1.4}
+        says = f"{code} lap %{{x}}<br>{TITLES[kind]} %{{y:.6~g}}"
+        opacity = 1.0 if chosen else FADED
+        traces.append(points("lines", found.laps, line, says, line=drawn, opacity=opacity, connectgaps=False))
+        stops = np.isin(found.laps, found.stops.get(code, ())) & np.isfinite(line)
+        if stops.any():
+            marker = {"color": look.colour, "size": 8 if chosen else 6, "symbol": "circle-open", "line": {"width": 2}}
+            says = f"{code} pit stop, lap %{{x}}"
+            traces.append(points("markers", found.laps[stops], line[stops], says, marker=marker, opacity=opacity))
+        low, high = sorted(limits)
+        inside = np.flatnonzero(np.isfinite(line) & (line >= low) & (line <= high))
+        if inside.size and (chosen or kind == "position"):
+            last = int(inside[-1])
+            ink = {"size": 11, "color": look.colour}
+            marks.append(note(code, float(found.laps[last]), float(line[last]), xanchor="left", xshift=4, font=ink))
+    shapes = [
+        shape(
+            "rect", (first - 0.5, last + 0.5), (0, 1), yref="paper", layer="below", fillcolor=BANDS[what], opacity=0.2
+        )
+        for first, last, what in found.flags
+    ]
+    flags = {what for *_, what in found.flags}
+    told = f" Shaded: {', '.join(sorted(flags))}." if flags else " No flags."
+    caption = f"Thick: {' and '.join(dict.fromkeys(codes))}. Circles: pit stops.{told}"
+    alt = f"{KINDS[kind]} of {len(traces)} drivers over {len(found.laps)} laps."
+    axes: Dict = {
+        "xaxis": axis("lap", showgrid=False, range=[0.5, len(found.laps) + 0.5]),
+        "yaxis": axis(TITLES[kind], range=list(limits)),
+    }
+    place: Dict = {"annotations": marks, "shapes": shapes, "margin": {"l": 8, "r": 42, "t": 8, "b": 8}}
+    return figure(traces, caption, alt, 380, **axes, **place)
+
+
+def lap_seconds(session: Session, found: RaceHistory) -> np.ndarray:
+    """Return [D, N] lap times, NaN where not timed."""
+    times = np.full((len(found.codes), len(found.laps)), np.nan)
+    tables = {driver.code: driver.laps for driver in session.drivers}
+    for row, code in enumerate(found.codes):
+        times[row, tables[code].number - 1] = tables[code].seconds
+    return times
+
+
+def _range(kind: str, values: np.ndarray) -> tuple[float, float]:
+    """Return the ends of the axis; the leader is at the top."""
+    known = values[np.isfinite(values)]
+    if kind == "position":
+        return float(known.max(initial=1)) + 0.6, 0.4
+    if kind == "gap":
+        return min(FAR_S, float(known.max(initial=1))) + 1, -2.0
+    low, middle = float(known.min(initial=np.inf)), float(np.median(known)) if known.size else 0.0
+    return min(low, middle) - 0.3, SLOW * middle
+
+
+# ---- long runs and strategy ----
 COMPOUNDS = {"SOFT": "#d8434e", "MEDIUM": "#c99a06", "HARD": "#8b93a7", "INTERMEDIATE": "#2f9e62", "WET": "#3173c9"}
 OTHER = "#a06bb0"
 LEFT_OUT = "$faint"
@@ -185,7 +350,7 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
         # Letters repeat what colours show.
         shown.mark_text(align="left", dx=4, color="#10131a", fontSize=11, fontWeight="bold").encode(x=x, y=y, text="letter:N"),
     ]  # fmt: skip
-    for colour, laps in (("#808696", slow), (weekend.BANDS["rain"], wet)):
+    for colour, laps in (("#808696", slow), (BANDS["rain"], wet)):
         if laps:  # an empty layer would have no accessible name
             spans = alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in laps], "end": [lap + 0.5 for lap in laps]}))
             layers.append(spans.mark_rect(color=colour, opacity=0.35).encode(x="first:Q", x2="end:Q"))
@@ -195,7 +360,7 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
     )
     return chart.properties(height=60 + 22 * len(codes)).configure(
         background="transparent"
-    ), f"One bar per set of tyres; drivers in finishing order. {told} {weekend.conditions(session)}"
+    ), f"One bar per set of tyres; drivers in finishing order. {told} {conditions(session)}"
 
 
 def _in_rain(session: Session) -> list[int]:
