@@ -196,15 +196,14 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
     if any(table is None for table in tables) or not len(tables[0]):
         raise log.explain(where, Reason.NO_LAPS, "the feed has no laps for it")
     log.progress(0.8, "putting the drivers' samples together")
-    laps, positions, cars = tables
-    laps = laps.assign(Part=parts_of(laps))
+    laps, positions, cars = tables[0].assign(Part=parts_of(tables[0])), *tables[1:]
     found = [driver_from(row, laps, positions, cars) for _, row in in_order_of_result(source.results).iterrows()]
-    drivers, dropped = [driver for driver, _ in found], sum(zeros for _, zeros in found)
+    drivers, zeros = zip(*found, strict=True)
     if not any(driver.has_position for driver in drivers):
         raise log.explain(where, Reason.NO_POSITION, "the feed has no car positions during its laps")
     circuit = (source.session_info or {}).get("Meeting", {}).get("Circuit", {})
     notes = remarks_on_result(source.results) if source.name in RACES else []
-    if dropped:
+    if dropped := sum(zeros):
         notes.append(f"{dropped} samples at exactly (0, 0) were left out: the feed sends them for a car it has lost.")
     weather = _if_loaded(source, "weather_data")
     track = [] if weather is None else weather["TrackTemp"].dropna().tolist()
@@ -215,7 +214,7 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
         circuit=str(circuit.get("ShortName") or source.event["Location"]),
         rotation=0.0,
         corners=(),
-        drivers=tuple(drivers),
+        drivers=drivers,
         notes=tuple(notes),
         spells=spells_of(_if_loaded(source, "track_status"), weather),
         track=(float(track[0]), float(track[-1])) if track else (),
@@ -315,14 +314,14 @@ def remarks_on_result(results: pd.DataFrame) -> list[str]:
 
 def _classified(results: pd.DataFrame) -> npt.NDArray[np.float64]:
     """Return the official position of each driver, NaN if unclassified."""
-    told = results.reindex(columns=["ClassifiedPosition"]).squeeze(axis=1)
+    told = results.reindex(columns=["ClassifiedPosition"])["ClassifiedPosition"]
     return pd.to_numeric(told, errors="coerce").to_numpy(float)
 
 
 def lap_table(rows: pd.DataFrame) -> LapTable:
     """Return a driver's laps in order; fill missing times from neighbouring laps."""
     rows = rows.sort_values("LapNumber")
-    rows = rows.reindex(columns=rows.columns.union(OPTIONAL))
+    rows = rows.reindex(columns=rows.columns.union(list(OPTIONAL)))
     start, end = _seconds(rows["LapStartTime"]), _seconds(rows["Time"])
     before = np.append(np.nan, end[:-1])
     start = np.where(np.isfinite(start), start, np.where(np.isfinite(before), before, _seconds(rows["PitOutTime"])))
@@ -392,10 +391,7 @@ def drs_open(cars: Mapping[str, pd.DataFrame]) -> int:
 
 
 def raw_samples(table: pd.DataFrame | None, drs_code: int = DRS_OPEN) -> CarSamples:
-    """Return the car channels as sent; lost signals are NaN.
-
-    drs_code   lowest code that means open
-    """
+    """Return the car channels as sent, with DRS open from `drs_code`; lost signals are NaN."""
     if table is None or len(table) == 0:
         return CarSamples(np.empty(0), {})
     channels = {}

@@ -100,7 +100,7 @@ def _slug(text: str) -> str:
 def write_session(session: Session, path: Path) -> None:
     """Write a session to one file: its arrays, and names and corners as JSON."""
     parts = [_arrays_of(driver) for driver in session.drivers]
-    arrays = {name: np.concatenate([one[name] for one in parts]) for name in parts[0]}
+    arrays: dict[str, Any] = {name: np.concatenate([one[name] for one in parts]) for name in parts[0]}
     header = {name: getattr(session, name) for name in SESSION_WORDS} | {
         "format_version": FORMAT_VERSION,
         "corners": [asdict(corner) for corner in session.corners],
@@ -462,5 +462,6 @@ def explain_failure(
 
 def _is_unreachable(error: BaseException) -> bool:
     """Return whether an error says that the timing service is unreachable; ignore other services."""
-    sent = isinstance(error, requests.ConnectionError | requests.Timeout)
-    return sent and TIMING_HOST in str(getattr(error.request, "url", None) or TIMING_HOST)
+    if not isinstance(error, requests.ConnectionError | requests.Timeout):
+        return False
+    return TIMING_HOST in str(getattr(error.request, "url", None) or TIMING_HOST)

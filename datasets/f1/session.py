@@ -447,7 +447,7 @@ class ReferenceLap:
         index = far.argmin(axis=1)
         return index, far[np.arange(len(xy)), index]
 
-    def _apart(self, one: FloatArray, other: FloatArray) -> FloatArray:
+    def _apart(self, one: npt.NDArray[np.floating], other: FloatArray) -> npt.NDArray[np.floating]:
         """Return the distance between two positions along the closed lap."""
         difference = np.mod(one - other, self.length)
         return np.minimum(difference, self.length - difference)

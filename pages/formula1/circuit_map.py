@@ -111,13 +111,16 @@ def places(circuit: Circuit, width: int, height: int, most: int) -> tuple[Places
         room = smaller
 
 
+def _sizes(circuit: Circuit, shown: Sequence[Badge]) -> list[tuple[int, int, Places, tuple[int, ...]]]:
+    """Return the layout for each figure width: width, height, positions and states per label."""
+    needed = max((badge.most for badge in shown), default=0)
+    return [(least, high, *places(circuit, least, high, min(most, needed))) for least, high, most in WIDTHS]
+
+
 def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) -> list[Dict]:
     """Return map layouts for figure widths: corner numbers always, labels where there is room."""
-    found = []
-    colours = palette.colours(n_states)
-    needed = max((badge.most for badge in shown), default=0)
-    for least, height, most in WIDTHS:
-        at, room = places(circuit, least, height, min(most, needed))
+    found, colours = [], palette.colours(n_states)
+    for least, height, at, room in _sizes(circuit, shown):
         marks = name_corners(circuit, at)
         for badge, start, middle, n, missing in zip(shown, at.anchors, at.middles, room, at.missing, strict=False):
             kept = fitting_states(badge, n)
@@ -145,13 +148,11 @@ def map_axes(at: Places) -> Dict:
 
 def without_room(circuit: Circuit, shown: Sequence[Badge]) -> dict[int, list[str]]:
     """Return the segments without room for a label, by figure width."""
-    found = {}
-    needed = max((badge.most for badge in shown), default=0)
-    for least, height, most in WIDTHS:
-        if most and needed:
-            at, _ = places(circuit, least, height, min(most, needed))
-            found[least] = [name for name, gone in zip(circuit.segments, at.missing, strict=True) if gone]
-    return found
+    return {
+        least: [name for name, gone in zip(circuit.segments, at.missing, strict=True) if gone]
+        for least, _, at, room in _sizes(circuit, shown)
+        if any(room)
+    }
 
 
 def _mark(text: str, start: Sequence[float], middle: Sequence[float], words: str) -> Dict:
@@ -231,35 +232,28 @@ def circuit_map(
     # One trace per colour and strongest state keeps names out of the per-sample data.
     strongest = tips[:, FIRST].astype(np.int64) - 1 if names else np.zeros(len(soft), np.int64)
     looks, look_of = np.unique(buckets.index.astype(np.int64) * palette.MAX_STATES + strongest, return_inverse=True)
-    x, y = laps.place.T
     asphalt: Dict = {"line": {"color": "$grid", "width": 13}, "type": "scattergl" if dots else "scatter"}
     traces: list[Dict] = [points("lines", *circuit.line[::3].T, **asphalt)]
     if dots:
         order = np.argsort(look_of, kind="stable")
         parts = np.split(order, np.searchsorted(look_of[order], np.arange(1, len(looks))))
     else:
-        parts = bucket_lines(x, y, look_of[:-1])
+        parts = bucket_lines(*laps.place.T, look_of[:-1])
     for code, visit in zip(looks.tolist(), parts, strict=False):
         if not len(visit):
             continue
         colour, first = buckets.css[code // palette.MAX_STATES], code % palette.MAX_STATES
         said = template.replace("S%{customdata[5]}", plain(names[first])) if names else template
-        look: Dict = (
-            {"type": "scattergl", "mode": "markers", "marker": {"color": colour, "size": DOT, "line": {"width": 0}}}
-            if dots
-            else {"type": "scatter", "mode": "lines", "line": {"color": colour, "width": LINE, "simplify": False}}
-        )
-        lifted = visit < 0
-        traces.append(
-            look
-            | {
-                "x": typed(np.where(lifted, np.nan, x[visit])),
-                "y": typed(np.where(lifted, np.nan, y[visit])),
-                "customdata": typed(tips[visit], "u1"),
-                "hovertemplate": said,
-                "connectgaps": False,
-            }
-        )
+        look: Dict = {
+            "type": "scattergl",
+            "mode": "markers",
+            "marker": {"color": colour, "size": DOT, "line": {"width": 0}},
+        }
+        if not dots:
+            look = {"type": "scatter", "mode": "lines", "line": {"color": colour, "width": LINE, "simplify": False}}
+        x, y = np.where(visit < 0, np.nan, laps.place[visit].T)
+        tip = {"customdata": typed(tips[visit], "u1"), "hovertemplate": said}
+        traces.append(look | tip | {"x": typed(x), "y": typed(y), "connectgaps": False})
     sizes = widths(circuit, badges, soft.shape[1], title)
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
@@ -268,12 +262,13 @@ def circuit_map(
         f"Map of {circuit.title} with {len(circuit.corners)} corners, {len(soft)} samples in the colours of "
         f"{soft.shape[1]} states. Most used: {most}."
     )
-    small, high = sizes[0], sizes[-1]["height"]
-    made = figure(traces, caption, alt, high, cursor=cursor(circuit), **small["layout"])
+    made = figure(traces, caption, alt, sizes[-1]["height"], cursor=cursor(circuit), **sizes[0]["layout"])
     return made | {"widths": sizes}
 
 
-# ---- placing ----
+# ---- placing of corner numbers and labels -----------------------------------------------------------------------------
+# Positions are in map coordinates for a given figure size: zooming in moves them apart and keeps box sizes, so what is
+# clear at this size is clear at every larger scale.
 MARGIN = {"l": 4, "r": 4, "t": 26, "b": 22}  # margin in pixels: toolbar above, title below
 TRACK_PX = 10.0  # minimum distance of labels from the track's centre; the track is 13 wide
 LEADER_PX = 8.0  # minimum distance of passing leader lines
@@ -341,7 +336,8 @@ def place(circuit: Circuit, size: tuple[int, int], boxes: Sequence[tuple[float, 
     cramped = np.array([width > 0 for width, _ in boxes], bool)
     for c, found in best[1].items():
         starts[c], ends[c], cramped[c] = found[:2], found[2:4], found[4] > FAR_PX
-    return Places(*board.ranges, board.scale, board.numbers, board.metres(starts), board.metres(ends), cramped)
+    x, y = zip(board.origin.tolist(), (board.origin + board.size / board.scale).tolist(), strict=True)
+    return Places(x, y, board.scale, board.numbers, board.metres(starts), board.metres(ends), cramped)
 
 
 def _choose(
@@ -371,67 +367,44 @@ def _choose(
 
 def _clashes(candidates: Floats, half: Floats, taken: Floats) -> Flags:
     """Return which labels or leader lines [n] overlap placed ones."""
-    found = np.zeros(len(candidates), bool)
-    for meets in (_boxes_meet, _lines_meet, _lines_meet_boxes):  # cheap checks first
-        left = np.flatnonzero(~found)
-        if len(left) and len(taken):
-            found[left] = meets(candidates[left], half, taken).any(axis=1)
-    return found
-
-
-def _boxes_meet(candidates: Floats, half: Floats, taken: Floats) -> Flags:
-    x, y, wide, high = candidates[:, 2, None], candidates[:, 3, None], *(taken[:, 4:].T + half[:, None] + APART_PX)
-    met: Flags = (np.abs(x - taken[:, 2]) < wide) & (np.abs(y - taken[:, 3]) < high)
-    return met
-
-
-def _lines_meet(candidates: Floats, half: Floats, taken: Floats) -> Flags:
-    return crosses(candidates[:, None, :2], candidates[:, None, 2:4], taken[None, :, :2], taken[None, :, 2:4])
-
-
-def _lines_meet_boxes(candidates: Floats, half: Floats, taken: Floats) -> Flags:
-    mine, line, theirs, end = candidates[:, None, :2], candidates[:, None, 2:4], taken[None, :, :2], taken[None, :, 2:4]
-    return crosses_box(mine, line, end, taken[:, 4:] + APART_PX) | crosses_box(theirs, end, line, half + APART_PX)
+    if not len(taken):
+        return np.zeros(len(candidates), bool)
+    start, middle = candidates[:, None, :2], candidates[:, None, 2:4]
+    others, ends, size = taken[:, :2], taken[:, 2:4], taken[:, 4:] + APART_PX
+    met = (np.abs(middle - ends) < size + half).all(axis=-1) | crosses(start, middle, others, ends)
+    met |= crosses_box(start, middle, ends, size) | crosses_box(others, ends, middle, half + APART_PX)
+    return np.asarray(met.any(axis=1))
 
 
 def crosses(a: Floats, b: Floats, c: Floats, d: Floats) -> Flags:
     """Return whether segments a-b and c-d intersect; positions [..., 2]."""
-
-    def side(p: Floats, q: Floats, r: Floats) -> Floats:
-        found: Floats = (q[..., 0] - p[..., 0]) * (r[..., 1] - p[..., 1]) - (q[..., 1] - p[..., 1]) * (
-            r[..., 0] - p[..., 0]
-        )
-        return found
-
-    met: Flags = (side(a, b, c) * side(a, b, d) < 0) & (side(c, d, a) * side(c, d, b) < 0)
-    return met
+    apart = _cross(b - a, c - a) * _cross(b - a, d - a) < 0
+    return np.asarray(apart & (_cross(d - c, a - c) * _cross(d - c, b - c) < 0))
 
 
 def crosses_box(a: Floats, b: Floats, middle: Floats, half: Floats) -> Flags:
     """Return whether segment a-b intersects a box; positions [..., 2]."""
     way, off = np.abs(b - a) / 2, (a + b) / 2 - middle
-    turned = off[..., 0] * (b - a)[..., 1] - off[..., 1] * (b - a)[..., 0]
-    met: Flags = (
-        (np.abs(off[..., 0]) < half[..., 0] + way[..., 0])
-        & (np.abs(off[..., 1]) < half[..., 1] + way[..., 1])
-        & (np.abs(turned) < 2 * (half[..., 0] * way[..., 1] + half[..., 1] * way[..., 0]))
-    )
-    return met
+    near = (np.abs(off) < half + way).all(axis=-1)
+    far = 2 * (half[..., 0] * way[..., 1] + half[..., 1] * way[..., 0])
+    return np.asarray(near & (np.abs(_cross(off, b - a)) < far))
+
+
+def _cross(one: Floats, other: Floats) -> Floats:
+    return np.asarray(one[..., 0] * other[..., 1] - one[..., 1] * other[..., 0])
 
 
 class _Board:
     """Figure of one size with track and corner numbers, in pixels, y upwards."""
 
     def __init__(self, circuit: Circuit, size: tuple[int, int]) -> None:
-        width = size[0] - MARGIN["l"] - MARGIN["r"]
-        height = size[1] - MARGIN["t"] - MARGIN["b"]
-        self.circuit, self.size = circuit, np.array([width, height], float)
+        margin = MARGIN["l"] + MARGIN["r"], MARGIN["t"] + MARGIN["b"]
+        self.circuit, self.size = circuit, np.array(size, float) - margin
         low, high = circuit.line.min(axis=0).astype(float), circuit.line.max(axis=0).astype(float)
         room = self.size * (1 - 2 * np.array([SIDE_PX, ENDS_PX]))
         self.scale = float((room / (high - low)).min())
         self.origin = (low + high) / 2 - self.size / self.scale / 2
-        shape = np.ceil(self.size / CELL_PX).astype(int)
-        far = np.full(shape, True)
+        far = np.full(np.ceil(self.size / CELL_PX).astype(int), True)
         steps = circuit.position_at(np.arange(0, circuit.length, CELL_PX / self.scale / 2))
         far[tuple(self._cell(self.screen(steps)).T)] = False
         self.clear: Floats = distance_transform_edt(far) * CELL_PX  # [X, Y] distance to the track's centre
@@ -440,11 +413,6 @@ class _Board:
         self.numbers = self.metres(self._place_numbers())
         self.sums = _sums(self.blocked)
         self.rays = [self._rays(c) for c in range(len(circuit.segments))]
-
-    @property
-    def ranges(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        top = self.origin + self.size / self.scale
-        return (float(self.origin[0]), float(top[0])), (float(self.origin[1]), float(top[1]))
 
     def screen(self, metres: npt.ArrayLike) -> Floats:
         return (np.asarray(metres, float) - self.origin) * self.scale
