@@ -238,7 +238,7 @@ def circuit_map(
         order = np.argsort(look_of, kind="stable")
         parts = np.split(order, np.searchsorted(look_of[order], np.arange(1, len(looks))))
     else:
-        parts = bucket_lines(*laps.place.T, look_of[:-1])
+        parts = bucket_lines(laps.place[:, 0], laps.place[:, 1], look_of[:-1])
     for code, visit in zip(looks.tolist(), parts, strict=False):
         if not len(visit):
             continue

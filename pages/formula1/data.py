@@ -255,7 +255,7 @@ def is_requested(place: Place) -> bool:
     return _loads.find((place,)) is not None
 
 
-def request_again(what: Place | int) -> None:
+def request_again(what: Place | int | None) -> None:
     """Load a session, or the calendar of a year, again."""
     _loads.forget((what,))
     if isinstance(what, Place):
