@@ -17,7 +17,7 @@ from gdm_core.study.design import Design, check_sizes, describe_limits
 from gdm_core.study.means import CONFIDENCE, adjust_values
 from gdm_core.study.permutation import Floats, Model, p_of_two
 from gdm_core.study.sheet import format_list
-from gdm_core.study.text import format_p
+from gdm_core.study.text import format_d, format_difference, format_effect, format_p
 
 PARTIAL = "partial omega squared"
 COLUMNS = ("effect", "effect_low", "effect_high", "p", "p_holm", "p_bh", "test", "statistic", "df", "df_residual",
@@ -303,24 +303,26 @@ def _means(design: Design, values: Floats) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def format_difference(value: float, share: bool) -> str:
-    """Format a difference, in percentage points for shares."""
-    return f"{100 * value:.3g} percentage points" if share else f"{value:.3g}"
+def write_sentence(row: Any, share: bool, correction: str = "p_holm") -> str:
+    """Return a sentence for one row of a comparison, with the effect first.
 
+    share        whether the measure is a share, whose differences are percentage points
+    correction   column of the adjusted p
+    """
 
-def write_sentence(row: Any, name: str, measure: str, share: bool) -> str:
-    """Return a sentence for one row, with the effect first."""
-    in_points = share and "omega" not in row["effect_is"]
-    low, high = (f"{(100 if in_points else 1) * row[edge]:.3g}" for edge in ("effect_low", "effect_high"))
+    def describe(column: str, in_points: bool, what: str = "") -> str:
+        low, high = (format_effect(row[f"{column}_{edge}"], in_points) for edge in ("low", "high"))
+        return f"{format_difference(row[column], in_points)} ({what}95% CI {low} to {high})"
+
+    name = f"{row['term']}: {row['name']}" if "term" in row else row["name"]
     if not np.isfinite(row["p"]):
-        return f"{name}, {measure}: not tested."
-    effect = f"{row['effect_is']} is {format_difference(row['effect'], in_points)}, 95% interval {low} to {high}"
-    text = f"{name}, {measure}: {effect}; {format_p(row['p'])} ({format_p(row['p_holm'])} corrected), n = {row['n']}."
-    if "p_trend" not in row or not np.isfinite(row["p_trend"]):
-        return text
-    low, high = (f"{(100 if share else 1) * row[edge]:.3g}" for edge in ("trend_low", "trend_high"))
-    trend = f"{format_difference(row['trend'], share)}, 95% interval {low} to {high}"
-    return f"{text} Trend per unit: {trend}; {format_p(row['p_trend'])}."
+        return f"{name}: not tested."
+    effect = describe("effect", share and "omega" not in row["effect_is"], f"{row['effect_is']}; ")
+    d = "" if np.isnan(row["d"]) else f", d = {format_d(row['d'])}"
+    text = f"{name}: {effect}{d}, adjusted {format_p(row[correction])}."
+    if "p_trend" in row and np.isfinite(row["p_trend"]):
+        text += f" Trend per unit: {describe('trend', share)}, {format_p(row['p_trend'])}."
+    return text
 
 
 def order_columns(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:

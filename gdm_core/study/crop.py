@@ -42,38 +42,18 @@ class Crop:
 
 def crop_recordings(
     recordings: Mapping[str, One], sheet: Sheet, crop: Crop, rates: Mapping[str, float] | None = None
-) -> tuple[dict[str, One], list[str]]:
-    """Return the cropped recordings and sentences for the methods paragraph.
+) -> tuple[dict[str, One], dict[str, float], list[str]]:
+    """Return the cropped recordings, the seconds cut off at their starts, and sentences for the methods paragraph.
 
     recordings   name -> Trial, or states [T]
     sheet        the matched sheet; recordings that it sets aside stay as they are
     rates        samples per second of each recording, if `recordings` are states
     """
-    parts = _find_parts(recordings, sheet, crop, rates)
-    found = dict(recordings)
-    for name, (first, after, _) in parts.items():
-        one = recordings[name]
-        part: Any = one.slice(first, after) if isinstance(one, Trial) else one[first:after]
-        found[name] = part
-    return found, _describe(crop, [(after - first) / rate / 60 for first, after, rate in parts.values()])
-
-
-def find_starts(
-    recordings: Mapping[str, One], sheet: Sheet, crop: Crop, rates: Mapping[str, float] | None = None
-) -> dict[str, float]:
-    """Return the seconds that `crop_recordings` cuts off at the start of each recording."""
-    return {name: first / rate for name, (first, _, rate) in _find_parts(recordings, sheet, crop, rates).items()}
-
-
-def _find_parts(
-    recordings: Mapping[str, One], sheet: Sheet, crop: Crop, rates: Mapping[str, float] | None
-) -> dict[str, tuple[int, int, float]]:
-    """Return the first sample, the end and the rate of the part of each recording."""
     if crop.first_min is not None and not crop.first_min > 0:
         raise ConfigError(f"first_min is {crop.first_min}; it must be a positive number of minutes.")
     rows = sheet.frame.set_index(RECORDING)
     start, stop = (_read_seconds(rows, name) for name in (crop.start, crop.stop))
-    parts: dict[str, tuple[int, int, float]] = {}
+    parts: dict[str, tuple[int, int, float]] = {}  # first sample, end and rate
     for name in sheet.names:
         one = recordings[name]
         rate = one.rate_hz if isinstance(one, Trial) else float((rates or {})[name])
@@ -88,7 +68,12 @@ def _find_parts(
     if crop.equal:
         shortest = min((after - first) / rate for first, after, rate in parts.values())
         parts = {name: (first, first + round(shortest * rate), rate) for name, (first, _, rate) in parts.items()}
-    return parts
+    found: dict[str, Any] = dict(recordings)
+    for name, (first, after, _) in parts.items():
+        one = recordings[name]
+        found[name] = one.slice(first, after) if isinstance(one, Trial) else one[first:after]
+    starts = {name: first / rate for name, (first, _, rate) in parts.items()}
+    return found, starts, _describe(crop, [(after - first) / rate / 60 for first, after, rate in parts.values()])
 
 
 def _read_seconds(rows: pd.DataFrame, name: str | None) -> pd.Series[float]:

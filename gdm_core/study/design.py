@@ -72,6 +72,11 @@ class Question:
     covariates: tuple[str, ...] = ()
     where: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of `Study.compare` besides the measure and the groups."""
+        return {name: getattr(self, name) for name in ("unit", "within", "blocks", "covariates", "where")}
+
 
 @dataclass(frozen=True)
 class Factor:

@@ -5,7 +5,7 @@ Of the sheet, only the animal of each recording is used; the model is blind to c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from gdm_core.labels.model import LabelModel
 from gdm_core.maths.gaps import gap_lengths
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.study.sheet import ANIMAL, did_you_mean, format_items, format_list
+from gdm_core.study.sheet import Sheet, did_you_mean, format_items, format_list
 from gdm_core.study.states import Recording
 from gdm_core.study.text import count
 from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, describe_missing
@@ -32,26 +32,13 @@ Mark = tuple[str, int, int, str]  # recording, first sample, end, label
 SCORED_SAMPLES = 3_000  # evenly spaced samples of a recording, to find outliers
 
 
-def by_name(recordings: Mapping[str, Trial] | Iterable[Trial]) -> dict[str, Trial]:
-    """Return trials by name; raise DataError for other objects and repeated names."""
-    if not isinstance(recordings, Mapping):
-        trials = list(recordings)
-        names = [one.name if isinstance(one, Trial) else type(one).__name__ for one in trials]
-        if repeated := [name for name in names if names.count(name) > 1]:
-            raise DataError(
-                f"Two recordings are named {repeated[0]!r}. Give each Trial a different name, or pass {{name: Trial}}."
-            )
-        recordings = dict(zip(names, trials, strict=True))
+def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str, Trial], dict[str, str]]:
+    """Return the recordings to fit, and the reason for excluding each other one."""
     if odd := [name for name, one in recordings.items() if not isinstance(one, Trial)]:
         raise DataError(
             f"Study.fit needs {{name: Trial}}, but {format_list(odd)} is not a Trial. Use Trial(y, rate_hz=...), or "
             "Study.from_states for known states."
         )
-    return dict(recordings)
-
-
-def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str, Trial], dict[str, str]]:
-    """Return the recordings to fit, and the reason for excluding each other one."""
     _check_channels(recordings)
     excluded: dict[str, str] = {}
     for name, one in recordings.items():
@@ -93,23 +80,17 @@ def _check_channels(recordings: Mapping[str, Trial]) -> None:
         )
 
 
-def balance(
-    recordings: Mapping[str, Trial],
-    animals: Mapping[str, str],
-    notes: list[str],
-    word: str = ANIMAL,
-    most: int = MOST_SAMPLES,
-) -> Trials:
+def balance(recordings: Mapping[str, Trial], sheet: Sheet, notes: list[str], most: int = MOST_SAMPLES) -> Trials:
     """Return training data with equally many samples of each animal, in spread pieces."""
     of_animal: dict[str, list[Trial]] = {}
     for name, one in recordings.items():
-        of_animal.setdefault(animals[name], []).append(one)
+        of_animal.setdefault(sheet.animals[name], []).append(one)
     has = {animal: sum(one.n_samples for one in its) for animal, its in of_animal.items()}
     middle = float(np.median(list(has.values())))
     # An animal with very little data contributes all of it, and does not limit the others.
     quota = int(min(max(min(has.values()), middle / 4), most / len(has)))
     if lacking := [animal for animal, n in has.items() if n < quota]:
-        notes.append(format_items(lacking, word, "underrepresented, with little data"))
+        notes.append(format_items(lacking, sheet.subject, "underrepresented, with little data"))
     parts: list[Trial] = []
     for its in of_animal.values():
         left = quota
@@ -119,7 +100,8 @@ def balance(
             left -= share
     used = sum(one.n_samples for one in parts)
     notes.append(
-        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {count(len(has), word)}, blind to conditions."
+        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {count(len(has), sheet.subject)}, blind to "
+        "conditions."
     )
     return Trials(tuple(parts), "study")
 
@@ -133,11 +115,7 @@ def _pieces(trial: Trial, n_samples: int) -> list[Trial]:
 
 
 def label_trials(
-    recordings: Mapping[str, Trial],
-    animals: Mapping[str, str],
-    marks: Sequence[Mark],
-    notes: list[str],
-    word: str = ANIMAL,
+    recordings: Mapping[str, Trial], sheet: Sheet, marks: Sequence[Mark], notes: list[str]
 ) -> tuple[Trials, tuple[Stretch, ...], tuple[str, ...]]:
     """Return the labelled recordings, their stretches, and the names of labels."""
     names = tuple(dict.fromkeys(label for *_, label in marks))
@@ -153,8 +131,10 @@ def label_trials(
             raise ConfigError(
                 f"A clip of {label!r} spans {start} to {stop} in {name!r}, which has {recordings[name].n_samples:,} samples."
             )
-    labelled, everyone = {animals[name] for name in where}, set(animals.values())
-    notes.append(f"{LABELS}, learned from {len(marks)} clips of {len(labelled)} of {count(len(everyone), word)}.")
+    labelled, everyone = {sheet.animals[name] for name in where}, set(sheet.animals.values())
+    notes.append(
+        f"{LABELS}, learned from {len(marks)} clips of {len(labelled)} of {count(len(everyone), sheet.subject)}."
+    )
     stretches = tuple((where[name], start, stop, names.index(label)) for name, start, stop, label in marks)
     return Trials(tuple(recordings[name] for name in where), "study"), stretches, names
 
@@ -182,19 +162,19 @@ def fit_copy(model: StateModel, trials: Trials) -> StateModel:
     return copy
 
 
-def decode_states(
-    model: StateModel | LabelModel, recordings: Mapping[str, Trial], rule: BoutRule
-) -> dict[str, Recording]:
-    """Return the soft states (or labels) and bouts of every recording, except inside long gaps."""
-    found = {}
-    for name, trial in recordings.items():
-        soft = np.array(model.predict_proba(trial), np.float32)
-        gone = np.asarray(np.isnan(trial.y).all(axis=1))
-        unseen = gap_lengths(gone) > max(1, round(LONGEST_UNSEEN_S * trial.rate_hz))
-        labels = np.where(unseen, UNLABELLED, rule.labels(soft, trial.rate_hz)).astype(np.int32)
-        soft[unseen] = np.nan
-        found[name] = Recording(labels, trial.rate_hz, soft, trial.start_seconds)
-    return found
+def decode(model: StateModel | LabelModel, trial: Trial, rule: BoutRule) -> Recording:
+    """Return the soft states (or labels) and bouts of a recording, except inside long gaps."""
+    soft = np.array(model.predict_proba(trial), np.float32)
+    gone = np.asarray(np.isnan(trial.y).all(axis=1))
+    unseen = gap_lengths(gone) > max(1, round(LONGEST_UNSEEN_S * trial.rate_hz))
+    labels = np.where(unseen, UNLABELLED, rule.labels(soft, trial.rate_hz)).astype(np.int32)
+    soft[unseen] = np.nan
+    return Recording(labels, trial.rate_hz, soft, trial.start_seconds)
+
+
+def decode_and_score(model: StateModel, trial: Trial, rule: BoutRule) -> tuple[Recording, float]:
+    """Return the states of a recording and its score in nats per sample, of evenly spread pieces."""
+    return decode(model, trial, rule), float(model.score(Trials(tuple(_pieces(trial, SCORED_SAMPLES)))))
 
 
 def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> tuple[Recording, float]:
@@ -203,20 +183,12 @@ def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_
     recording              exactly one trial
     smooth_s, shortest_s   of the BoutRule
     """
-    fitted_one, trial = model_from_bytes(model), recording[0]
-    read = decode_states(fitted_one, {"": trial}, BoutRule(smooth_s, shortest_s))[""]
-    return read, score_recording(fitted_one, trial)
+    return decode_and_score(model_from_bytes(model), recording[0], BoutRule(smooth_s, shortest_s))
 
 
 def decode_labels(label_model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> Recording:
     """Return the labels of one recording, given the bytes of a label model."""
-    rule = BoutRule(smooth_s, shortest_s)
-    return decode_states(LabelModel.from_bytes(label_model), {"": recording[0]}, rule)[""]
-
-
-def score_recording(model: StateModel, trial: Trial) -> float:
-    """Return the score in nats per sample, of evenly spread pieces."""
-    return float(model.score(Trials(tuple(_pieces(trial, SCORED_SAMPLES)))))
+    return decode(LabelModel.from_bytes(label_model), recording[0], BoutRule(smooth_s, shortest_s))
 
 
 def find_low_scores(explained: Mapping[str, float]) -> dict[str, str]:

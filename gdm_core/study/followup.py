@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError
-from gdm_core.study.comparing import correct_p
+from gdm_core.study.comparing import correct_p, write_sentence
 from gdm_core.study.design import LEVEL, Design, Question
 from gdm_core.study.permutation import Floats, Model
-from gdm_core.study.text import format_p
+from gdm_core.study.states import SHARES
 
 if TYPE_CHECKING:
     from gdm_core.study.study import Study
@@ -50,29 +50,21 @@ def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
     for first, second in itertools.combinations(levels, 2):
         chosen = {**question.where, question.between[0]: [first, second]}
         found = repeat_comparison(study, table, where=chosen, trend=False)
-        renamed = {
-            name: f"mean_{place}"
-            for name, place in zip([c for c in found if str(c).startswith("mean_")], ("first", "second"), strict=True)
-        }
-        labelled = found.assign(sentence=found.attrs["sentences"]).rename(columns=renamed)
+        means = [c for c in found if str(c).startswith("mean_")]
+        labelled = found.rename(columns=dict(zip(means, ("mean_first", "mean_second"), strict=True)))
         parts.append(significant.merge(labelled, on=columns).assign(first=first, second=second))
     pairs = pd.concat(parts, ignore_index=True)
     correct_p(pairs, np.ones(len(pairs), bool))
-    pairs["sentence"] = [
-        f"{sentence.partition('; p')[0]}; {format_p(p)} corrected over {len(pairs)} pairs."
-        for sentence, p in zip(pairs["sentence"], pairs["p_holm"], strict=True)
-    ]
+    pairs["sentence"] = [write_sentence(row, question.measure in SHARES) for _, row in pairs.iterrows()]
     return pairs[[*columns, "first", "second", *[c for c in pairs if c not in (*columns, "first", "second")]]]
 
 
 def repeat_comparison(study: Study, table: pd.DataFrame, **changes: Any) -> pd.DataFrame:
     """Ask the question of a comparison again, of another study or with other arguments."""
     q: Question = table.attrs["question"]
-    asked: dict[str, Any] = {
-        "unit": q.unit, "within": q.within, "blocks": q.blocks, "covariates": q.covariates, "where": q.where,
-        "n_permutations": table.attrs["n_permutations"],
-    }  # fmt: skip
-    return study.compare(q.measure, q.between, **(asked | changes))
+    return study.compare(
+        q.measure, q.between, **(q.options | {"n_permutations": table.attrs["n_permutations"]} | changes)
+    )
 
 
 def assess_equivalence(table: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:

@@ -13,12 +13,9 @@ def to_wide(values: pd.DataFrame) -> pd.DataFrame:
     values   result of `Study.per_unit`, whose last column is the measure
     """
     keys, measure = [c for c in values.columns[:-1] if c not in _STATES], str(values.columns[-1])
-    columns = _name_states(values)
-    wide = values.assign(column=[f"{measure} {name}" for name in columns]).pivot(
-        index=keys, columns="column", values=measure
-    )
-    order = [f"{measure} {name}" for name in dict.fromkeys(columns)]
-    return wide[order].rename_axis(columns=None).reset_index()
+    columns = f"{measure} " + values["name"]
+    wide = values.assign(column=columns).pivot(index=keys, columns="column", values=measure)
+    return wide[columns.unique()].rename_axis(columns=None).reset_index()
 
 
 def to_prism(values: pd.DataFrame) -> pd.DataFrame:
@@ -27,7 +24,7 @@ def to_prism(values: pd.DataFrame) -> pd.DataFrame:
     values   result of `Study.per_unit`, whose last column is the measure
     """
     unit, *factors = [c for c in values.columns[:-1] if c not in _STATES]
-    states = _name_states(values)
+    states = values["name"]
     order = {name: place for place, name in enumerate(dict.fromkeys(values[unit]))}  # one place for paired sessions
     groups = values[factors].astype(str).agg(" ".join, axis=1)
     paired = values.drop_duplicates([unit, *factors]).groupby(unit).size().max() > 1
@@ -37,9 +34,3 @@ def to_prism(values: pd.DataFrame) -> pd.DataFrame:
     wide = wide.reindex(index=states.unique(), columns=groups.unique(), level=0)
     wide.columns = [" ".join(map(str, column)) for column in wide.columns]
     return wide.rename_axis("state").reset_index()
-
-
-def _name_states(values: pd.DataFrame) -> pd.Series[str]:
-    if "to_state" in values:
-        return values["from_state"].astype(str) + " to " + values["to_state"].astype(str)
-    return values["name"] if "name" in values else values["state"].map(lambda state: f"state {state}")

@@ -89,7 +89,7 @@ class StudyDesigns(StudyTables):
 
     def _values(self, question: Question, trend: bool | None = None) -> tuple[Design, Floats, pd.DataFrame]:
         """Return the compared units, their adjusted values [n, m] and the labels of the columns."""
-        values, labels, _ = self.measure_values(question.measure)
+        values, labels = self.measure_values(question.measure)
         design = self._design(question)
         trend = comparing.is_trend(design) if trend is None else trend
         return design, adjust_values(design, design.average(values), trend), labels

@@ -66,8 +66,7 @@ def check_robustness(
             its = repeat_comparison(other, table)
             its_flow = None
             if flow is not None:
-                q = question
-                its_flow = other.flow(q.between[0], q.where, q.unit, q.within, q.blocks, q.covariates, len(flow.null))
+                its_flow = other.flow(question.between[0], n_permutations=len(flow.null), **question.options)
         except GdmError as error:
             rows.append({"fit": label, "agrees": None, "trouble": str(error)})
         else:

@@ -305,12 +305,15 @@ class StudyTables:
         return frame[frame[RECORDING].isin(self.sheet.names)].reset_index(drop=True)
 
     def state_name(self, state: int) -> str:
-        """Return the name of a state, by default "state" and its number."""
-        return self.names.get(state, f"state {state}")
+        """Return the name of a state, by default S1 for column 0 of soft states, or "state" and the number in the data."""
+        return self.names.get(state, f"S{state + 1}" if self._has_soft_states else f"state {state}")
+
+    @cached_property
+    def _has_soft_states(self) -> bool:
+        return any(one.soft is not None for one in self.recordings.values())
 
     def _labels(self) -> pd.DataFrame:
-        labels = pd.DataFrame({"state": list(self.states)})
-        return labels.assign(name=[self.state_name(state) for state in self.states]) if self.names else labels
+        return pd.DataFrame({"state": list(self.states), "name": [self.state_name(state) for state in self.states]})
 
     def _long(self, values: Mapping[str, Floats], labels: pd.DataFrame) -> pd.DataFrame:
         """Return a table with a row for each recording and label, and the sheet's columns."""
@@ -337,9 +340,10 @@ class StudyTables:
         return self._long({name: one[:, apart] for name, one in values.items()}, self._pairs())
 
     def _pairs(self) -> pd.DataFrame:
-        return pd.DataFrame(
-            [(a, b) for a in self.states for b in self.states if a != b], columns=["from_state", "to_state"]
-        )
+        pairs = [
+            (a, b, f"{self.state_name(a)} to {self.state_name(b)}") for a in self.states for b in self.states if a != b
+        ]
+        return pd.DataFrame(pairs, columns=["from_state", "to_state", "name"])
 
     def bouts(self) -> pd.DataFrame:
         """Return a table of bouts, with times on each recording's clock."""
@@ -377,19 +381,19 @@ class StudyTables:
         found["after"] = np.minimum(found["of"], found["bout_after"] + around)
         return found[[RECORDING, "first", "after", "bout_first", "bout_after"]]
 
-    def measure_values(self, measure: str) -> tuple[Floats, pd.DataFrame, str]:
-        """Return a measure's values [R, M], a table of column labels, and its description."""
+    def measure_values(self, measure: str) -> tuple[Floats, pd.DataFrame]:
+        """Return a measure's values [R, M] and a table of column labels."""
         if measure in STATE_MEASURES:
-            return self.counts.measure_states(measure), self._labels(), STATE_MEASURES[measure]
+            return self.counts.measure_states(measure), self._labels()
         if measure in CHANGE_MEASURES:
             apart = ~np.eye(len(self.states), dtype=bool)
-            return self.counts.measure_changes(measure)[:, apart], self._pairs(), CHANGE_MEASURES[measure]
-        whole = pd.DataFrame({"state": ["all"]})
+            return self.counts.measure_changes(measure)[:, apart], self._pairs()
+        whole = pd.DataFrame({"state": ["all"], "name": ["whole recording"]})
         if measure in RECORDING_MEASURES:
-            return self.counts.measure_recordings(measure)[:, None], whole, RECORDING_MEASURES[measure]
+            return self.counts.measure_recordings(measure)[:, None], whole
         frame = self.conditions
         if measure in frame and pd.api.types.is_numeric_dtype(frame[measure].dtype):
-            return frame[measure].to_numpy(np.float64)[:, None], whole, measure
+            return frame[measure].to_numpy(np.float64)[:, None], whole
         known = [*STATE_MEASURES, *CHANGE_MEASURES, *RECORDING_MEASURES]
         raise ConfigError(
             f"There is no measure {measure!r}{did_you_mean(measure, known)}. Choose one of {', '.join(known)}, or a numeric "

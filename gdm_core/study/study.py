@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,14 @@ from gdm_core.files import write_whole
 from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, fitting
-from gdm_core.study.design import Design
 from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
 from gdm_core.study.followup import compare_pairs
 from gdm_core.study.methods import write_methods
 from gdm_core.study.power import Power, estimate_power
 from gdm_core.study.questions import StudyDesigns, make_question
-from gdm_core.study.rare import Occurrence, advise_fewer_states, describe_untested
-from gdm_core.study.sheet import ANIMAL, Sheet, did_you_mean, format_list, match_sheet
+from gdm_core.study.rare import Occurrence, advise_fewer_states
+from gdm_core.study.sheet import ANIMAL, Sheet, format_list, match_sheet
 from gdm_core.study.states import (
     CHANGE_MEASURES,
     SHARES,
@@ -37,17 +36,21 @@ from gdm_core.study.states import (
     parse_names,
 )
 from gdm_core.study.structure import LENGTH
-from gdm_core.trials import Trial, Trials, paint_labels
+from gdm_core.trials import Trial, paint_labels
 
 RESERVED = (
     "state", "name", "minute", "changes", "changes_per_min", "from_state", "to_state", *STATE_MEASURES, *CHANGE_MEASURES
 )  # fmt: skip
+# Fields in the header of a study file.
+_SAVED: dict[str, Callable[..., Any]] = {
+    "scores": dict, "flagged": dict, "marks": list, "questions": list, "preparation": tuple, "notes": tuple, "why_k": str
+}  # fmt: skip
 Names = Mapping[int, str] | Sequence[str] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Study(StudyDesigns):
-    """States of recordings and the sheet of their conditions; see `fit`, `from_model`, `from_states` and `open`.
+    """States of recordings and the sheet of their conditions; see `fit`, `from_states` and `open`.
 
     sheet       one row per recording
     recordings  name -> states
@@ -99,76 +102,54 @@ class Study(StudyDesigns):
 
     @classmethod
     def fit(
-        cls, recordings: Mapping[str, Trial] | Iterable[Trial], sheet: pd.DataFrame, model: StateModel,
-        on: Sequence[str] | None = None, names: Names = None, rule: BoutRule = fitting.STEADY,
+        cls, recordings: Mapping[str, Trial], sheet: pd.DataFrame, model: StateModel, names: Names = None,
+        rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
         """Fit one model to all animals, blind to conditions, and find all states.
 
-        recordings   name -> Trial, or Trials with different names, all with the same channels and rate
+        recordings   name -> Trial, all with the same channels and rate
         sheet        as in `from_states`
         model        of any family; not modified. A fitted model is not fitted again
-        on           recordings to fit to; all by default
         names        names of states
         rule         `gdm_core.analysis.bouts.BoutRule(smooth_s, shortest_s)`, 0.2 s each by default: tracking jitter makes
                      many shorter bouts
         """
-        notes: list[str] = []
-        recordings = fitting.by_name(recordings)
-        known = match_sheet(sheet, recordings, RESERVED)
-        kept, aside = fitting.prepare({name: recordings[name] for name in known.names}, notes)
-        if unknown := [str(name) for name in on or () if name not in kept]:
-            raise ConfigError(
-                f"on names {format_list(unknown)}, which is not in the study{did_you_mean(unknown[0], kept)}."
-            )
-        chosen = kept if on is None else {name: kept[name] for name in on}
-        fitted = model if model.params_ else fitting.fit_copy(model, cls.training(chosen, known, notes))
-        part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
-        return cls.from_model(fitted, kept, part, names, rule)
 
-    @staticmethod
-    def training(recordings: Mapping[str, Trial], sheet: Sheet | pd.DataFrame, notes: list[str]) -> Trials:
-        """Return the training data of `fit`, to fit the model elsewhere.
+        def fit(kept: Mapping[str, Trial], known: Sheet, notes: list[str]) -> StateModel:
+            return model if model.params_ else fitting.fit_copy(model, fitting.balance(kept, known, notes))
 
-        recordings   name -> Trial
-        sheet        sheet of the study
-        notes        list that receives caveats
-        """
-        known = sheet if isinstance(sheet, Sheet) else match_sheet(sheet, recordings, RESERVED)
-        return fitting.balance(recordings, known.animals, notes, known.subject)
+        def decode(fitted: StateModel, kept: Mapping[str, Trial]) -> dict[str, tuple[Recording, float]]:
+            return {name: fitting.decode_and_score(fitted, one, rule) for name, one in kept.items()}
+
+        return cls.fit_with(recordings, match_sheet(sheet, recordings, RESERVED), fit, decode, names, rule)
 
     @classmethod
-    def from_model(
-        cls, model: StateModel, recordings: Mapping[str, Trial], sheet: Sheet | pd.DataFrame, names: Names = None,
-        rule: BoutRule = fitting.STEADY,
-    ) -> Study:  # fmt: skip
-        """Find the states of every recording with a fitted model, flagging outlying recordings.
-
-        model        fitted model
-        recordings   name -> Trial
-        sheet        sheet of the study
-        names        names of states
-        rule         turns soft states into bouts
-        """
-        model.raise_if_failed()
-        known = sheet if isinstance(sheet, Sheet) else match_sheet(sheet, recordings, RESERVED)
-        read = fitting.decode_states(model, recordings, rule)
-        scores = {name: fitting.score_recording(model, one) for name, one in recordings.items()}
-        return cls.from_decoded(model, read, scores, known, names, rule)
-
-    @classmethod
-    def from_decoded(
-        cls, model: StateModel | None, read: Mapping[str, Recording], scores: Mapping[str, float], sheet: Sheet,
+    def fit_with(
+        cls, recordings: Mapping[str, Trial], sheet: Sheet,
+        fit: Callable[[Mapping[str, Trial], Sheet, list[str]], StateModel],
+        decode: Callable[[StateModel, Mapping[str, Trial]], Mapping[str, tuple[Recording, float]]],
         names: Names = None, rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
-        """Make a study from states that `fitting.decode_recording` found elsewhere.
+        """Fit a study like `fit`, with functions that may run elsewhere.
 
-        model   fitted model, None for states of another tool
-        read    recording -> states
-        scores  recording -> score in nats per sample; low outliers are flagged
-        sheet   sheet of the study
-        names   names of states
-        rule    rule that turned soft states into bouts
+        fit      returns the fitted model, given the recordings, the sheet, and a list for caveats
+        decode   returns recording -> (states, score in nats per sample), given the model and the recordings
         """
+        notes: list[str] = []
+        kept, aside = fitting.prepare({name: recordings[name] for name in sheet.names}, notes)
+        model = fit(kept, sheet, notes)
+        model.raise_if_failed()
+        found = decode(model, kept)
+        part = replace(sheet, set_aside={**sheet.set_aside, **aside}, notes=(*sheet.notes, *notes))
+        read = {name: one for name, (one, _) in found.items()}
+        return cls._from_decoded(model, read, {name: score for name, (_, score) in found.items()}, part, names, rule)
+
+    @classmethod
+    def _from_decoded(
+        cls, model: StateModel | None, read: Mapping[str, Recording], scores: Mapping[str, float], sheet: Sheet, names: Names,
+        rule: BoutRule,
+    ) -> Study:  # fmt: skip
+        """Make a study from states that a model found; low scores are flagged."""
         study = cls._build(sheet, read, parse_names(names))
         odd = fitting.find_low_scores(scores)
         notes = [f"{name} is {reason}." for name, reason in odd.items()]
@@ -198,21 +179,26 @@ class Study(StudyDesigns):
         return replace(study, notes=(*study.notes, *advise_fewer_states(len(study.unused), len(states))))
 
     def with_labels(
-        self, recordings: Mapping[str, Trial], marks: Sequence[fitting.Mark], rule: BoutRule = fitting.STEADY
-    ) -> Study:
+        self, recordings: Mapping[str, Trial], marks: Sequence[fitting.Mark], rule: BoutRule = fitting.STEADY,
+        predict: Callable[..., Mapping[str, Recording]] | None = None,
+    ) -> Study:  # fmt: skip
         """Return a study of labels, predicted for all recordings from labelled clips.
 
         recordings   name -> Trial, as for this study
         marks        (recording, first sample, end, label) of each clip
         rule         turns probabilities of labels into bouts
+        predict      predicts labels elsewhere, given the recordings and the arguments of `label_model_bytes`
         """
         notes: list[str] = []
         kept = {name: recordings[name] for name in self.sheet.names}
-        train, stretches, names = fitting.label_trials(kept, self.sheet.animals, marks, notes, self.sheet.subject)
-        label_model = LabelModel(self.model).fit(train, paint_labels(train, stretches), names)
+        train, stretches, names = fitting.label_trials(kept, self.sheet, marks, notes)
+        if predict is None:
+            label_model = LabelModel(self.model).fit(train, paint_labels(train, stretches), names)
+            read: Mapping[str, Recording] = {name: fitting.decode(label_model, one, rule) for name, one in kept.items()}
+        else:
+            read = predict(kept, train, stretches, names)
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
-        read = fitting.decode_states(label_model, kept, rule)
-        study = Study.from_decoded(self.model, read, self.scores, part, names, rule)
+        study = Study._from_decoded(self.model, read, self.scores, part, names, rule)
         preparation = tuple(dict.fromkeys([*self.preparation, *study.preparation]))
         return replace(study, marks=list(marks), questions=self.questions, preparation=preparation)
 
@@ -258,52 +244,45 @@ class Study(StudyDesigns):
                         share a dose. Otherwise doses also get the columns trend and p_trend
         """
         question = make_question(measure, between, unit, within, blocks, covariates, where)
-        values, labels, words = self.measure_values(measure)
+        values, labels = self.measure_values(measure)
         design = self._design(question)
-        occurrence = self._occurrence(design)
+        rows = np.concatenate(design.rows)
+        occurrence = self._occurrence(
+            rows, np.repeat(design.subjects, [len(one) for one in design.rows]), design.unit_word
+        )
         tested = occurrence.tested(measure, len(labels))
         found, notes = comparing.compare_groups(design, design.average(values), n_permutations, seed, trend, tested)
-        every_name = [self.state_name(state) for state in self.states]
-        notes += describe_untested(occurrence, measure, every_name)
+        notes += occurrence.describe_untested(measure)
         if adjusted := [*question.covariates, *([blocks] if blocks and not within else [])]:
             notes.append(f"Group means are adjusted for {format_list(adjusted)}.")
         if measure in SHARES:
             differences = found["effect_is"].str.contains(" minus ")
             found.loc[differences, ["effect_low", "effect_high"]] = found[["effect_low", "effect_high"]].clip(-1, 1)
-        minutes = self.counts.labelled_minutes[np.concatenate(design.rows)]
+        minutes = self.counts.labelled_minutes[rows]
         if measure in ("bouts", "changes") and minutes.max() > 1.1 * minutes.min():
             lengths = f"{minutes.min():.1f} to {minutes.max():.1f} minutes"
             notes.append(
                 f"Recordings last {lengths}. Longer recordings have more bouts; use bouts_per_min, or adjust for {LENGTH}."
             )
         table = comparing.order_columns(found, labels)
-        row_names = [self._row_name(row) for _, row in table.iterrows()]
+        used = design.part(~design.unpaired)
+        names = [self.sheet.names[row] for row in np.concatenate(used.rows)]
         table.attrs = {
             "question": question,
             "n_permutations": n_permutations,
             "notes": notes,
-            "unused": occurrence.unused(every_name),
-            "sentences": [
-                comparing.write_sentence(row, name, words, measure in SHARES)
-                for (_, row), name in zip(table.iterrows(), row_names, strict=True)
-            ],
+            "unused": occurrence.unused,
+            "sentences": [comparing.write_sentence(row, measure in SHARES) for _, row in table.iterrows()],
+            "sizes": used.sizes,
+            "recordings": names,
+            "unit": used.unit_word,
+            "averaged": len(names) > len(used.units),
         }
-        table.attrs |= self._describe_units(design.part(~design.unpaired))
         return table
 
-    def _describe_units(self, design: Design) -> dict[Hashable, Any]:
-        names = [self.sheet.names[row] for row in np.concatenate(design.rows)]
-        return {
-            "sizes": design.sizes,
-            "recordings": names,
-            "unit": design.unit_word,
-            "averaged": len(names) > len(design.units),
-        }
-
-    def _occurrence(self, design: Design) -> Occurrence:
-        rows = np.concatenate(design.rows)
-        subjects = np.repeat(design.subjects, [len(one) for one in design.rows])
-        return Occurrence.in_recordings(self.counts, rows, subjects, design.unit_word)
+    def _occurrence(self, rows: npt.NDArray[np.int64], subjects: npt.NDArray[np.int64], word: str) -> Occurrence:
+        names = [self.state_name(state) for state in self.states]
+        return Occurrence.in_recordings(self.counts, rows, subjects, names, word)
 
     def compare_pairs(self, table: pd.DataFrame) -> pd.DataFrame:
         """Compare every pair of groups in the states that survive correction, corrected over all these pairs.
@@ -316,48 +295,38 @@ class Study(StudyDesigns):
     def unused(self) -> dict[str, str]:
         """Name -> description of how rarely it occurs, for each state too rare to test."""
         _, animals = np.unique([self.sheet.animals[name] for name in self.sheet.names], return_inverse=True)
-        occurrence = Occurrence.in_recordings(self.counts, np.arange(len(animals)), animals, self.sheet.subject)
-        return occurrence.unused([self.state_name(state) for state in self.states])
-
-    def _row_name(self, row: Any) -> str:
-        keys = ("from_state", "to_state") if "to_state" in row else ("state",)
-        name = " to ".join(self.state_name(row[key]) for key in keys)
-        return f"{row['term']}: {name}" if "term" in row else name
+        return self._occurrence(np.arange(len(animals)), animals, self.sheet.subject).unused
 
     def flow(
-        self, between: str, where: Mapping[str, Any] | None = None, unit: str = ANIMAL, within: str | None = None,
-        blocks: str | None = None, covariates: Sequence[str] = (), n_permutations: int = 10_000, seed: int = 0,
-        counts: bool = False,
-    ) -> Flow:  # fmt: skip
+        self, between: str, n_permutations: int = 10_000, seed: int = 0, counts: bool = False, **options: Any
+    ) -> Flow:
         """Test whether groups differ in their transitions (after von Ziegler et al. 2024).
 
         The statistic is the Manhattan distance between mean matrices of changes per minute of valid time, tested by
         permutation of animals.
 
-        between, where, unit, within, blocks, covariates   as in `compare`
+        between                as in `compare`
         n_permutations, seed   number and seed of the permutations
-        counts   compare numbers of changes, as von Ziegler et al. do; needs recordings of equal valid time
+        counts                 compare numbers of changes, as von Ziegler et al. do; needs recordings of equal valid time
+        options                unit, within, blocks, covariates and where, as in `compare`
         """
-        design = self._design(make_question("flow", between, unit, within, blocks, covariates, where))
+        design = self._design(make_question("flow", between, **options))
         if counts:
             check_lengths(self.counts.labelled_minutes[np.concatenate(design.rows)])
         changes = self.counts.changes if counts else self.counts.change_rates
         kind = COUNT if counts else RATE
         return run_flow_test(design, design.average(changes), self.states, n_permutations, seed, kind)
 
-    def power(
-        self, measure: str, between: str, state: int | None = None, effect: float = 0.5,
-        unit: str = ANIMAL, within: str | None = None, blocks: str | None = None, covariates: Sequence[str] = (),
-        where: Mapping[str, Any] | None = None,
-    ) -> Power:  # fmt: skip
+    def power(self, measure: str, between: str, state: int | None = None, effect: float = 0.5, **options: Any) -> Power:
         """Estimate power and the number of animals needed, from the spread between animals.
 
-        measure, between, unit, within, blocks, covariates, where   as in `compare`
-        state       number of the state; None for a measure of whole recordings
-        effect      difference in standard deviations between animals, net of blocks and covariates (of differences, if
-                    sessions are paired); for doses, between the first and the last
+        measure, between   as in `compare`
+        state     number of the state; None for a measure of whole recordings
+        effect    difference in standard deviations between animals, net of blocks and covariates (of differences, if
+                  sessions are paired); for doses, between the first and the last
+        options   unit, within, blocks, covariates and where, as in `compare`
         """
-        values, labels, _ = self.measure_values(measure)
+        values, labels = self.measure_values(measure)
         column = 0
         if len(labels) > 1 or state is not None:
             if "state" not in labels or state not in labels["state"].tolist():
@@ -365,7 +334,7 @@ class Study(StudyDesigns):
                     f"state is {state!r}; choose one of {format_list(labels.iloc[:, 0].unique().tolist())}."
                 )
             column = labels["state"].tolist().index(state)
-        design = self._design(make_question(measure, between, unit, within, blocks, covariates, where))
+        design = self._design(make_question(measure, between, **options))
         return estimate_power(design, design.average(values)[:, column], effect)
 
     # ---- export and files -------------------------------------------------------------------------------------------
@@ -388,13 +357,7 @@ class Study(StudyDesigns):
             "names": {str(state): name for state, name in self.names.items()},
             "states": list(self.states),
             "set_aside": dict(self.sheet.set_aside),
-            "flagged": dict(self.flagged),
-            "scores": dict(self.scores),
-            "marks": list(self.marks),
-            "questions": list(self.questions),
-            "preparation": list(self.preparation),
-            "notes": list(self.notes),
-            "why_k": self.why_k,
+            **{name: kind(getattr(self, name)) for name, kind in _SAVED.items()},
         }
         model = None if self.model is None else self.model.to_bytes()
         return encode_study(self.sheet.frame, self.recordings, header, model)
@@ -419,14 +382,10 @@ class Study(StudyDesigns):
             sheet = Sheet(frame, {str(k): str(v) for k, v in header["set_aside"].items()}, ())
             names = {int(state): str(name) for state, name in header["names"].items()}
             states = tuple(int(state) for state in header["states"])
-            notes = tuple(str(note) for note in header["notes"])
-            preparation = tuple(str(note) for note in header.get("preparation", ()))
-            flagged = {str(k): str(v) for k, v in header["flagged"].items()}
-            scores = {str(k): float(v) for k, v in header.get("scores", {}).items()}
-            marks, questions, why_k = list(header["marks"]), list(header["questions"]), str(header.get("why_k", ""))
+            more: dict[str, Any] = {name: kind(header.get(name, kind())) for name, kind in _SAVED.items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelFileError(f"{path}: the header of the study is damaged ({str(error)[:160]}).") from error
         if set(collect_states([recordings[name] for name in sheet.names])) - set(states):
             raise ModelFileError(f"{path}: recordings have states that the header does not list. The file is damaged.")
         read = None if model is None else model_from_bytes(model, path)
-        return cls(sheet, recordings, states, names, scores, read, flagged, marks, questions, preparation, notes, why_k)
+        return cls(sheet, recordings, states, names, model=read, **more)

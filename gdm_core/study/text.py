@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+MINUS = "\N{MINUS SIGN}"  # spreadsheets read a leading hyphen as a formula
 _PLURALS = {"mouse": "mice", "person": "people"}
 
 
@@ -16,6 +17,23 @@ def format_p(p: float) -> str:
     if p < 0.001:
         return "p < .001"
     return "p > .999" if p > 0.999 else f"p = {p:.3f}".replace("0.", ".")
+
+
+def format_effect(value: float, in_points: bool) -> str:
+    """Format an effect, in percentage points for shares."""
+    if not np.isfinite(value):
+        return "–"
+    return (f"{100 * value:.1f}" if in_points else f"{value:.3g}").replace("-", MINUS)
+
+
+def format_difference(value: float, in_points: bool) -> str:
+    """Format an effect with its unit."""
+    return f"{format_effect(value, in_points)}{' percentage points' if in_points else ''}"
+
+
+def format_d(value: float) -> str:
+    """Format Cohen's d."""
+    return "–" if np.isnan(value) else f"{value:.2f}".replace("-", MINUS)
 
 
 def format_rates(low: float, high: float) -> str:

@@ -137,13 +137,12 @@ def _follow_up(current: Study, table: Any) -> dict[str, Any]:
     from gdm_core.study.followup import assess_equivalence
 
     question = table.attrs["question"]
-    asked = {"unit": question.unit, "within": question.within, "blocks": question.blocks, "where": question.where}
-    found = {"confounds": current.find_confounds(question.between, **asked)}
-    found["means"] = current.group_means(question.measure, question.between, covariates=question.covariates, **asked)
+    found = {
+        "confounds": current.find_confounds(question.between, **(question.options | {"covariates": ()})),
+        "means": current.group_means(question.measure, question.between, **question.options),
+    }
     if table["d"].notna().any():
-        found["equivalence"] = (
-            table[["state"]].join(assess_equivalence(table)) if "state" in table else assess_equivalence(table)
-        )
+        found["equivalence"] = table[["name"]].join(assess_equivalence(table))
     elif "omega" in table["effect_is"].iloc[0] and len(question.between) == 1:
         found["pairs"] = current.compare_pairs(table)
     return found
@@ -163,7 +162,7 @@ def _open_study(options: argparse.Namespace) -> Study:
     from datasets import cohort_files
     from gdm_core.models.registry import build
     from gdm_core.study import Study
-    from gdm_core.study.crop import Crop, crop_recordings, find_starts, mark_non_wear
+    from gdm_core.study.crop import Crop, crop_recordings, mark_non_wear
     from gdm_core.study.sheet import match_sheet
     from gdm_core.study.study import RESERVED
     from gdm_core.trials import Trials
@@ -195,12 +194,11 @@ def _open_study(options: argparse.Namespace) -> Study:
             raise ConfigError("States from another tool have no sampling rate; set --rate.")
         states, words = cohort_files.read_states(paths, options.rate)
         rates = dict.fromkeys(states, options.rate)
-        parts = states, match_sheet(sheet, states, RESERVED), crop, rates
-        cut, sentences = crop_recordings(*parts)
-        current = Study.from_states(cut, sheet, options.rate, words, find_starts(*parts))
+        cut, starts, sentences = crop_recordings(states, match_sheet(sheet, states, RESERVED), crop, rates)
+        current = Study.from_states(cut, sheet, options.rate, words, starts)
         return replace(current, preparation=tuple(sentences))
     recordings = read_recordings(paths, options)
-    recordings, sentences = crop_recordings(recordings, match_sheet(sheet, recordings, RESERVED), crop)
+    recordings, _, sentences = crop_recordings(recordings, match_sheet(sheet, recordings, RESERVED), crop)
     if options.non_wear is not None:
         recordings, marked = mark_non_wear(recordings, options.non_wear)
         sentences += marked
@@ -248,15 +246,7 @@ def _write_tables(folder: Path, current: Study, tests: list[Any], follow: Mappin
         tables |= {"comparison": tests[-1], **follow}
         q = tests[-1].attrs["question"]
         if follow:
-            each = current.per_unit(
-                q.measure,
-                q.between,
-                unit=q.unit,
-                within=q.within,
-                blocks=q.blocks,
-                covariates=q.covariates,
-                where=q.where,
-            )
+            each = current.per_unit(q.measure, q.between, **q.options)
             tables |= {"values": each, "values-wide": to_wide(each), "values-prism": to_prism(each)}
     for name, table in tables.items():
         write_whole(folder / f"{name}.csv", csv(table))

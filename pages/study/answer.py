@@ -10,16 +10,17 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study import Flow
+from gdm_core.study.comparing import write_sentence
 from gdm_core.study.followup import assess_equivalence, order_findings
 from gdm_core.study.rare import advise_fewer_states
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
 from gdm_core.study.states import SHARES
-from gdm_core.study.text import format_p
+from gdm_core.study.text import MINUS, format_d, format_effect, format_p
 from gdm_core.text import listed
 from pages.study import pictures, work
 from pages.study.bring import Brought
 from pages.study.files import group_by_reason
-from pages.study.pictures import MINUS, groups_of, label_of
+from pages.study.pictures import groups_of
 from pages.study.questions import MEASURES, NOTHING, SHORT, Asked, StudyAnswer
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, slide
@@ -103,11 +104,11 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> No
     if found.table is None:
         shell.error("This comparison is not possible", found.trouble)
         return
-    table = found.table
+    table, share = found.table, asked.measure in SHARES
     st.html(f'<p class="gdm-panel-title gdm-study-part">{escape(SHORT.get(asked.measure, asked.measure))}</p>')
     named = order_findings(table, asked.correction)
     for place in named[:MOST_SENTENCES]:
-        shell.finding(_sentence(brought, asked, table.iloc[place]))
+        shell.finding(write_sentence(table.iloc[place], share, asked.correction))
     tested = int(table["p"].notna().sum())
     if len(named) > MOST_SENTENCES:
         shell.quiet(f"{len(named) - MOST_SENTENCES} more: see Results.")
@@ -115,24 +116,12 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> No
         shell.quiet(f"The other {tested - len(named)} of {tested} tests are not significant after correction.")
     elif not named and tested:
         shell.finding("No state differs after correction." if len(table) > 1 else "No significant difference.")
-        shell.quiet(f"Smallest p value: {_sentence(brought, asked, table.iloc[int(table['p'].argmin())])}")
+        smallest = table.iloc[int(table["p"].argmin())]
+        shell.quiet(f"Smallest p value: {write_sentence(smallest, share, asked.correction)}")
     elif not tested:
         shell.finding("Nothing could be tested.")
     if asked.pooled:
         shell.quiet(asked.pooled)
-
-
-def _sentence(brought: Brought, asked: Asked, row: pd.Series[Any]) -> str:
-    """Return the effect of a row with its interval and adjusted p in one line."""
-    term = f"{row['term']}, " if "term" in row else ""
-    in_points = asked.measure in SHARES and "omega" not in row["effect_is"]
-    effect, low, high = (effect_text(row[name], in_points) for name in ("effect", "effect_low", "effect_high"))
-    effect += " percentage points" if in_points else ""
-    d = "" if np.isnan(row["d"]) else f", d = {d_text(row['d'])}"
-    return (
-        f"{term}{label_of(brought.study, row)}: {effect} ({row['effect_is']}; 95% CI {low} to {high})"
-        f"{d}, adjusted {format_p(row[asked.correction])}."
-    )
 
 
 def unadjusted(confounds: pd.DataFrame, asked: Asked) -> pd.DataFrame:
@@ -158,23 +147,13 @@ def number_text(value: float, percent: bool) -> str:
     return "–" if not np.isfinite(value) else (f"{value:.1%}" if percent else f"{value:.3g}").replace("-", MINUS)
 
 
-def effect_text(value: float, in_points: bool) -> str:
-    """Format an effect, in percentage points for shares."""
-    return f"{100 * value:.1f}".replace("-", MINUS) if in_points and np.isfinite(value) else number_text(value, False)
-
-
-def d_text(value: float) -> str:
-    """Format Cohen's d."""
-    return "–" if np.isnan(value) else f"{value:.2f}".replace("-", MINUS)
-
-
 def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     """Show one row per state: means, effect with interval, and p values."""
     percent = asked.measure in SHARES
     shown: dict[str, Any] = {}
     if "term" in found:
         shown["term"] = found["term"]
-    shown["state"] = [label_of(brought.study, row) for _, row in found.iterrows()]
+    shown["state"] = found["name"]
     for group in groups_of(found):
         header = f"mean {group}" if group in ("term", "state", "d", "p", "conclusion") else group
         shown[header] = [number_text(value, percent) for value in found[f"mean_{group}"]]
@@ -183,13 +162,13 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     header = "effect (pp, 95% CI)" if in_points.any() else "effect (95% CI)"
     shown[header] = [
         ("" if points or not in_points.any() else "ω² ")
-        + f"{effect_text(effect, points)} ({effect_text(low, points)} to {effect_text(high, points)})"
+        + f"{format_effect(effect, points)} ({format_effect(low, points)} to {format_effect(high, points)})"
         for effect, low, high, points in zip(
             found["effect"], found["effect_low"], found["effect_high"], in_points, strict=True
         )
     ]
     if found["d"].notna().any():
-        shown["d"] = [d_text(value) for value in found["d"]]
+        shown["d"] = [format_d(value) for value in found["d"]]
     tests = {asked.correction: "adjusted p", "p_trend": "p (trend)", "p": "p", "p_classical": "classical p"}
     shown |= {words: [p_cell(value) for value in found[name]] for name, words in tests.items() if name in found}
     margin = 0.0
@@ -224,10 +203,10 @@ def _pairs(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     st.html('<p class="gdm-panel-title gdm-study-part">Pairs of groups</p>')
     percent = asked.measure in SHARES
     shown = {
-        "state": [label_of(brought.study, row) for _, row in pairs.iterrows()],
+        "state": pairs["name"],
         "pair": [f"{second} {MINUS} {first}" for first, second in zip(pairs["first"], pairs["second"], strict=True)],
-        "effect (pp)" if percent else "effect": [effect_text(value, percent) for value in pairs["effect"]],
-        "d": [d_text(value) for value in pairs["d"]],
+        "effect (pp)" if percent else "effect": [format_effect(value, percent) for value in pairs["effect"]],
+        "d": [format_d(value) for value in pairs["d"]],
         "p": [p_cell(value) for value in pairs["p"]],
         "adjusted p": [p_cell(value) for value in pairs["p_holm"]],
     }

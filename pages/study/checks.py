@@ -7,9 +7,9 @@ from collections.abc import Callable
 import streamlit as st
 
 from gdm_core.study import Power, Study
-from gdm_core.study.comparing import format_difference
 from gdm_core.study.followup import describe_assumptions
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
+from gdm_core.study.text import format_difference
 from pages.study import agreement, answer, pictures, work
 from pages.study.bring import Brought
 from pages.study.questions import Asked, StudyAnswer

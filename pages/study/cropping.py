@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from gdm_core.study.crop import NON_WEAR_MIN, Crop, crop_recordings, find_starts, mark_non_wear
+from gdm_core.study.crop import NON_WEAR_MIN, Crop, crop_recordings, mark_non_wear
 from gdm_core.study.sheet import match_sheet
 from gdm_core.study.study import RESERVED
 from pages.ui import settings
@@ -19,7 +19,7 @@ NOTHING = "–"
 LONGEST_MIN = 1e6
 IMPORTS = (
     "from dataclasses import replace",
-    "from gdm_core.study.crop import Crop, crop_recordings, find_starts, mark_non_wear",
+    "from gdm_core.study.crop import Crop, crop_recordings, mark_non_wear",
     "from gdm_core.study.sheet import match_sheet",
     "from gdm_core.study.study import RESERVED",
 )
@@ -81,9 +81,7 @@ def _cut(key: str, _recordings: Mapping[str, Any], _sheet: pd.DataFrame, _part: 
     starts: dict[str, float] = {}
     if _part.crop != Crop():
         rates = None if rate_hz is None else dict.fromkeys(found, rate_hz)
-        crop = found, match_sheet(_sheet, found, RESERVED), _part.crop, rates
-        starts = find_starts(*crop)
-        found, said = crop_recordings(*crop)
+        found, starts, said = crop_recordings(found, match_sheet(_sheet, found, RESERVED), _part.crop, rates)
     if _part.non_wear_min:
         found, marked = mark_non_wear(found, _part.non_wear_min)
         said += marked
@@ -96,9 +94,8 @@ def code(part: Part, parts: Parts, name: str, rate_hz: float | None) -> list[str
         return []
     rates = "" if rate_hz is None else f", dict.fromkeys({name}, {rate_hz:g})"
     lines = [
-        f"parts = {name}, match_sheet(sheet, {name}, RESERVED), {part.crop!r}{rates}",
-        *(["starts = find_starts(*parts)"] if rate_hz is not None else []),
-        f"{name}, preparation = crop_recordings(*parts)",
+        f"cropped = crop_recordings({name}, match_sheet(sheet, {name}, RESERVED), {part.crop!r}{rates})",
+        f"{name}, starts, preparation = cropped",
     ]
     if part.non_wear_min:
         lines += [f"{name}, marked = mark_non_wear({name}, {part.non_wear_min:g})", "preparation += marked"]

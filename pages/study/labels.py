@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,9 @@ from gdm_core.labels.requests import label_model_bytes
 from gdm_core.study import Study, fitting
 from gdm_core.study.fitting import Mark
 from gdm_core.study.sheet import RECORDING
+from gdm_core.study.states import Recording
 from gdm_core.text import plural
+from gdm_core.trials import Trial
 from pages.lab import live
 from pages.lab.live import panels
 from pages.lab.poses.clips import clip, clip_grid
@@ -79,21 +81,14 @@ def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
     engine, session = panels.engine(), f"{live.visitor()}/study"  # available only in the script's thread
 
     def do(say: Say) -> Study:
-        study, notes = brought.study, list[str]()
+        def predict(kept: Mapping[str, Trial], *question: Any) -> dict[str, Recording]:
+            model = b"" if brought.study.model is None else brought.study.model.to_bytes()
+            job = engine.submit(label_model_bytes, model, *question, session=session)
+            work = fitting.decode_labels, fits.wait_for(job, "Fitting a label model", say), kept
+            return fits.read_all(engine, *work, session, "Classifying all recordings", say)
+
         assert brought.trials is not None
-        trials = brought.trials()
-        kept = {name: trials[name] for name in study.sheet.names}
-        question = fitting.label_trials(kept, study.sheet.animals, marks, notes, study.sheet.subject)
-        model = b"" if study.model is None else study.model.to_bytes()
-        job = engine.submit(label_model_bytes, model, *question, session=session)
-        label_model = fits.wait_for(job, "Fitting a label model", say)
-        read = fits.read_all(
-            engine, fitting.decode_labels, label_model, kept, session, "Classifying all recordings", say
-        )
-        part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
-        made = Study.from_decoded(study.model, read, study.scores, part, question[2])
-        preparation = tuple(dict.fromkeys([*study.preparation, *made.preparation]))
-        return replace(made, marks=marks, questions=study.questions, preparation=preparation)
+        return brought.study.with_labels(brought.trials(), marks, predict=predict)
 
     return do
 

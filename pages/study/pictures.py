@@ -14,6 +14,7 @@ from gdm_core.study import Flow, Power, Study
 from gdm_core.study.means import mean_interval
 from gdm_core.study.sheet import format_value
 from gdm_core.study.states import SHARES
+from gdm_core.study.text import MINUS
 from gdm_core.trials import Trial
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
@@ -39,7 +40,6 @@ LABELLED_ROWS = 26  # most rows with recording names; above, rows get group name
 MOST_CHANNELS = 8  # channels per clip
 MOST_COLUMNS = 12  # most states or transitions
 OTHERS = "the other states"
-MINUS = "\N{MINUS SIGN}"  # spreadsheets read a leading hyphen as a formula
 # Shape and position distinguish groups; colours belong to states.
 SYMBOLS = tuple(f"{kind}{fill}" for kind in ("circle", "diamond", "square", "triangle-up") for fill in ("-open", ""))
 INKS = ("$muted", "$accent")
@@ -226,7 +226,7 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
                 marker={"symbol": "line-ew", "size": 11, "line": {"color": "$ink", "width": 2.6}},
             )
         )  # fmt: skip
-    names = [label_of(study, table[table["place"] == place].iloc[0]) for place in shown]
+    names = found["name"].iloc[shown].tolist()
     own = "state" in table and len(names) == len({*names}) and "all" not in table["state"].tolist()
     bars = [
         shape("rect", (i - 0.44, i + 0.44), (-0.022, -0.004), yref="paper", fillcolor=colour_of(study, place))
@@ -242,13 +242,6 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
     caption += f" The {len(shown)} of {n} with the smallest p." if n > len(shown) else ""
     alt = f"{words} of {len(shown)} states in {len(groups)} groups: {', '.join(groups)}."
     return figure(traces, caption, alt, 360, xaxis=across, yaxis=up, shapes=bars, **key_above(", ".join(factors)))
-
-
-def label_of(study: Study, row: Any) -> str:
-    """Return the label of a row of a comparison."""
-    if "to_state" in row:
-        return f"{study.state_name(row['from_state'])} to {study.state_name(row['to_state'])}"
-    return "whole recording" if row["state"] == "all" else study.state_name(row["state"])
 
 
 def intervals(table: pd.DataFrame, unit: str) -> pd.DataFrame:

@@ -365,7 +365,7 @@ def test_recordings_are_cropped_before_the_states_are_counted(tmp_path):
     given = {name: make() for name, make in file_makers(app).items()}
     assert "Recordings were cropped to the first 60 s." in given["mice-methods.txt"].decode()
     script = given["mice.py"].decode()
-    assert "parts = states, match_sheet(sheet, states, RESERVED), Crop(first_min=1.0" in script
+    assert "crop_recordings(states, match_sheet(sheet, states, RESERVED), Crop(first_min=1.0" in script
     assert "Study.from_states(states, sheet, 25, words, starts)" in script
     measures = pd.read_csv(io.BytesIO(given["mice-bouts.csv"]))
     assert measures["start_s"].max() < 60

@@ -16,7 +16,9 @@ from gdm_core import Study, Trial
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.suggestions import Recommendation
 from gdm_core.errors import ConfigError, DataError, ModelFileError
+from gdm_core.study import fitting
 from gdm_core.study.methods import describe_search
+from gdm_core.study.sheet import match_sheet
 from tests.support.simple_model import SimpleModel
 
 RATE = 10.0
@@ -44,6 +46,7 @@ def test_measures_equal_a_plain_loop():
         "recording",
         "dose",
         "state",
+        "name",
         "usage",
         "bouts",
         "bouts_per_min",
@@ -113,6 +116,7 @@ def test_usage_over_time_bouts_and_entropy():
     assert bouts.iloc[1].to_dict() == {
         "recording": "m1.csv",
         "state": 2,
+        "name": "state 2",
         "start_s": 0.3,
         "stop_s": 0.5,
         "duration_s": pytest.approx(0.2),
@@ -225,7 +229,8 @@ def sheet_of(recordings, **columns) -> pd.DataFrame:
 def test_animals_have_equal_weight_in_the_fit():
     recordings = tracks((600, 600, 300, 900, 40))
     notes: list[str] = []
-    trials = Study.training(recordings, sheet_of(recordings, animal=["a", "a", "b", "c", "d"]), notes)
+    sheet = match_sheet(sheet_of(recordings, animal=["a", "a", "b", "c", "d"]), recordings, ())
+    trials = fitting.balance(recordings, sheet, notes)
     of_animal: dict[str, int] = {"t0": 0, "t2": 0, "t3": 0, "t4": 0}
     for trial in trials:
         of_animal["t0" if trial.name == "t1" else trial.name] += trial.n_samples
@@ -255,10 +260,6 @@ def test_fit_is_blind_to_conditions():
     calm = Study.fit(recordings, sheet_of(recordings), study.model, rule=rule)
     np.testing.assert_array_equal(calm.recordings["t2"].labels, rule.labels(study.recordings["t2"].soft, RATE))
     assert any("bouts below 1 s were merged" in note for note in calm.notes)
-    some = Study.fit(recordings, sheet_of(recordings), model, on=["t0"])
-    assert some.model.scaler_.center == pytest.approx(recordings["t0"].y.mean(axis=0), rel=1e-4)
-    with pytest.raises(ConfigError, match="on names t9, which is not in the study"):
-        Study.fit(recordings, sheet_of(recordings), model, on=["t9"])
 
 
 def test_empty_recording_is_excluded_and_gaps_are_unlabelled():

@@ -11,7 +11,7 @@ from gdm_core import Study, Trial
 from gdm_core.analysis.suggestions import halves
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study import fitting
-from gdm_core.study.crop import Crop, crop_recordings, find_starts, find_still, mark_non_wear
+from gdm_core.study.crop import Crop, crop_recordings, find_still, mark_non_wear
 from gdm_core.study.sheet import match_sheet
 from tests.support.simple_model import SimpleModel
 
@@ -42,15 +42,14 @@ def matched(recordings, **columns):
 )
 def test_recordings_are_cropped(recordings, crop, parts, words):
     sheet = matched(recordings, from_min=[1, None, 0], to_s=[120, None, 30])
-    found, sentences = crop_recordings(recordings, sheet, crop)
+    found, _, sentences = crop_recordings(recordings, sheet, crop)
     for name, (first, after) in parts.items():
         np.testing.assert_array_equal(found[name].y, recordings[name].y[first:after])
         assert found[name].start_seconds == first / 5
     assert words in sentences[0]
     states = {name: np.arange(n) for name, n in LENGTHS.items()}
-    labels, _ = crop_recordings(states, sheet, crop, dict.fromkeys(states, 5.0))
+    labels, starts, _ = crop_recordings(states, sheet, crop, dict.fromkeys(states, 5.0))
     assert {name: (one[0], one[-1] + 1) for name, one in labels.items()} == parts
-    starts = find_starts(states, sheet, crop, dict.fromkeys(states, 5.0))
     assert starts == {name: first / 5 for name, (first, _) in parts.items()}
     still = {name: np.zeros(len(one), int) for name, one in labels.items()}
     bouts = Study.from_states(still, sheet.frame, 5.0, starts=starts).bouts()
@@ -58,7 +57,7 @@ def test_recordings_are_cropped(recordings, crop, parts, words):
 
 
 def test_no_crop_changes_nothing(recordings):
-    found, sentences = crop_recordings(recordings, matched(recordings), Crop())
+    found, _, sentences = crop_recordings(recordings, matched(recordings), Crop())
     assert {name: one.n_samples for name, one in found.items()} == LENGTHS
     assert sentences == []
 
@@ -137,11 +136,11 @@ def test_non_wear_is_left_out_of_rates():
     assert sentences == [
         "1 recording has non-wear of at least 90 s (up to 36% of a recording), which was treated as missing."
     ]
-    study = Study.from_model(model, marked, sheet)
+    study = Study.fit(marked, sheet, model)
     row = study.sheet.names.index(name)
     assert study.counts.labelled_minutes[row] == pytest.approx((len(y) - 600) / 5 / 60)
     assert (study.recordings[name].labels[300:900] == -1).all()
-    rest = Study.from_model(model, {**recordings, name: recordings[name].slice(900, len(y))}, sheet)
+    rest = Study.fit({**recordings, name: recordings[name].slice(900, len(y))}, sheet, model)
     rate = study.counts.measure_states("bouts_per_min")[row].sum()
     assert rate == pytest.approx(rest.counts.measure_states("bouts_per_min")[row].sum(), rel=0.2)
     with pytest.raises(ConfigError, match="shortest_min is 0"):

@@ -35,7 +35,7 @@ def test_pairs_equal_welch_tests_corrected_by_holm():
     assert pairs["p_classical"].tolist() == pytest.approx(expected)
     assert pairs["p_holm"].tolist() == pytest.approx(multipletests(pairs["p"], method="holm")[1])
     assert pairs["effect"][1] == pytest.approx(parts["c"].mean() - parts["a"].mean())
-    assert pairs["sentence"][1].endswith("; p = .003 corrected over 3 pairs.")
+    assert pairs["sentence"][1].endswith(", adjusted p = .003.")
 
 
 def test_pairs_follow_only_a_significant_test():
@@ -152,7 +152,7 @@ def test_values_are_laid_out_for_r_and_prism():
     assert list(prism.columns) == ["state", "a 1", "a 2", "b 1", "b 2"]
     assert prism.loc[1, "b 2"] == values.query("animal == 'r3' and name == 'dig'")["usage"].item()
     changes = to_prism(study.per_unit("transitions", "group"))
-    assert changes["state"].tolist()[:2] == ["0 to 1", "0 to 2"]
+    assert changes["state"].tolist()[:2] == ["rest to dig", "rest to run"]
 
 
 def test_paired_sessions_share_a_row_number_in_prism():

@@ -14,8 +14,8 @@ from statsmodels.stats.multitest import multipletests
 
 from gdm_core import Study
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.study import comparing
 from gdm_core.study.permutation import smallest_p
+from gdm_core.study.text import format_effect
 from tests.support.small_studies import labelled, valued
 
 
@@ -268,7 +268,7 @@ def test_unused_state_leaves_the_corrected_family():
     with_third = Study.from_states(states, study.sheet.frame, rate_hz=10, names=["x", "y", "z", "never"])
     table, plain = (one.compare("usage", "group", n_permutations=199) for one in (with_third, study))
     assert np.isnan(table["p"][3])
-    assert table.attrs["sentences"][3] == "never, mean share over the labelled time: not tested."
+    assert table.attrs["sentences"][3] == "never: not tested."
     assert list(table.attrs["unused"]) == ["never"]
     assert any("Unused states are not tested" in note and "never: 0 bouts" in note for note in table.attrs["notes"])
     np.testing.assert_allclose(table["p_holm"][:3], plain["p_holm"])
@@ -281,10 +281,8 @@ def test_unused_state_leaves_the_corrected_family():
     assert study.compare("usage", "group", n_permutations=9)["p"].isna().tolist() == [False, False, False, True]
     changes = study.compare("transitions", "group", n_permutations=9)
     assert changes["p"].isna().tolist() == ((changes["from_state"] == 3) | (changes["to_state"] == 3)).tolist()
-    points = f"b minus a is {100 * table['effect'][0]:.3g} percentage points, 95% interval {100 * table['effect_low'][0]:.3g} to"
-    assert f"x, mean share over the labelled time: {points}" in table.attrs["sentences"][0], (
-        "as the table of the page has it"
-    )
+    effect, low = (format_effect(table[name][0], True) for name in ("effect", "effect_low"))
+    assert f"x: {effect} percentage points (b minus a; 95% CI {low} to" in table.attrs["sentences"][0]
 
 
 def test_missing_value_excludes_animal_from_one_state():
@@ -314,13 +312,12 @@ def test_gaps_do_not_raise_rates_of_changes():
 def test_sentence_of_doses_has_the_trend():
     study = valued(value=[1.0, 1.2, 2.1, 2.0, 3.2, 2.9], dose=[0, 0, 1, 1, 2, 2])
     (sentence,) = study.compare("value", "dose", n_permutations=99).attrs["sentences"]
-    assert "Trend per unit: 0.975, " in sentence
+    assert "Trend per unit: 0.975 (95% CI " in sentence
     assert "Trend" not in study.compare("value", "dose", trend=True, n_permutations=99).attrs["sentences"][0]
-    usage = labelled(groups=(0, 1, 2)).compare("usage", "group", n_permutations=9).iloc[0]
-    points = (
-        f"Trend per unit: {100 * usage['trend']:.3g} percentage points, 95% interval {100 * usage['trend_low']:.3g} to "
-    )
-    assert points in comparing.write_sentence(usage, "x", "share of the labelled time", True)
+    usage = labelled(groups=(0, 1, 2)).compare("usage", "group", n_permutations=9)
+    low, points = (format_effect(usage[name][0], True) for name in ("trend_low", "trend"))
+    points = f"Trend per unit: {points} percentage points (95% CI {low} to "
+    assert points in usage.attrs["sentences"][0]
 
 
 def test_nearly_equal_rates_are_one_rate():
