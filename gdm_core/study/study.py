@@ -116,7 +116,10 @@ class Study(StudyDesigns):
         """
 
         def fit(kept: Mapping[str, Trial], known: Sheet, notes: list[str]) -> StateModel:
-            return model if model.params_ else fitting.fit_copy(model, fitting.balance(kept, known, notes))
+            if not model.params_:
+                return fitting.fit_copy(model, fitting.balance(kept, known, notes))
+            model.raise_if_failed()
+            return model
 
         def decode(fitted: StateModel, kept: Mapping[str, Trial]) -> dict[str, tuple[Recording, float]]:
             return {name: fitting.decode_and_score(fitted, one, rule) for name, one in kept.items()}
@@ -138,7 +141,6 @@ class Study(StudyDesigns):
         notes: list[str] = []
         kept, aside = fitting.prepare({name: recordings[name] for name in sheet.names}, notes)
         model = fit(kept, sheet, notes)
-        model.raise_if_failed()
         found = decode(model, kept)
         part = replace(sheet, set_aside={**sheet.set_aside, **aside}, notes=(*sheet.notes, *notes))
         read = {name: one for name, (one, _) in found.items()}
