@@ -58,12 +58,11 @@ class Occurrence:
         fewest = min(FEWEST_ANIMALS, n)
         used = (bouts >= FEWEST_BOUTS) & (share >= LEAST_SHARE) & (animals >= fewest)
         common = ((changes >= FEWEST_BOUTS) & (changing >= fewest)).reshape(len(used), len(used))
-        unused = {
-            names[
-                i
-            ]: f"{count(bouts[i], 'bout')}, strongest in {share[i]:.2%} of the time, {animals[i]} of {count(n, word)}"
-            for i in np.flatnonzero(~used)
-        }
+        rarely = [
+            f"{count(its_bouts, 'bout')}, strongest in {its_share:.2%} of the time, {its_animals} of {count(n, word)}"
+            for its_bouts, its_share, its_animals in zip(bouts, share, animals, strict=True)
+        ]
+        unused = {name: text for name, text, yes in zip(names, rarely, used, strict=True) if not yes}
         return cls(used, common & used[:, None] & used, unused, word)
 
     def tested(self, measure: str, n_rows: int) -> Bools:
