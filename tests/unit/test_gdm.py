@@ -66,15 +66,6 @@ def test_diverging_fit_keeps_last_good_parameters(posterior, monkeypatch):
 
 
 # ---- warm starts --------------------------------------------------------------------------------------------------------
-def test_warm_start_keeps_the_score(fitted):
-    y = recording()
-    warm = fitted.warm_start(n_steps=None, stickiness=0.3).fit(y)
-    cold = GDM(3, 2, stickiness=0.3, n_steps=warm.history_[-1].total).fit(y)
-    assert warm.elbo_ > fitted.elbo_ - 0.8
-    assert warm.elbo_ > cold.elbo_ - 0.15
-    assert warm.stickiness_ == pytest.approx(0.3)
-
-
 @pytest.mark.parametrize("changes", [{"n_latent": 1}, {"posterior": "linear"}])
 def test_warm_start_refuses_other_shapes(fitted, changes):
     with pytest.raises(ConfigError, match=rf"warm_start cannot change {next(iter(changes))}"):

@@ -14,7 +14,7 @@ from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.models.gdm import module as generative
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo, importance_objective, sampled_elbo
-from tests.support.gdm import generator, random_module, random_rows, relabelled_module
+from tests.support.gdm import generator, random_module, random_rows
 from tests.support.quadrature import integrate
 
 TAU = 0.8
@@ -239,42 +239,6 @@ def test_stickiness_stays_in_its_range():
 
 
 # ---- invariances ----------------------------------------------------------------------------------------------------
-@every_config
-def test_batched_trials_equal_single_trials(config):
-    module = random_module(config).eval()
-    rows = random_rows(25, 4, 14, 9, missing=0.1)
-    noise = noise_for(rows, 3)
-    with torch.no_grad():
-        together = sampled_elbo(module, rows, noise, TAU)
-        begin = 0
-        for length in rows.lengths:
-            end = begin + length
-            alone = sampled_elbo(module, rows.piece(begin, end), noise[:, begin:end], TAU)
-            close = 2e-3 if config.posterior == "sticky" else 1e-9
-            torch.testing.assert_close(together[begin:end], alone, atol=close, rtol=0)
-            begin = end
-    if not module.posterior.sequential and module.transition.affine_in_state:
-        rest = rows.select(slice(25, 52), n_scored=27, lengths=rows.lengths[1:])
-        parts = elbo(module, rows.piece(0, 25), TAU) + elbo(module, rest, TAU)
-        assert elbo(module, rows, TAU) == pytest.approx(parts, abs=1e-6)
-
-
-@every_config
-def test_relabelling_permutes_states(config):
-    order = [2, 0, 1]
-    module = random_module(config).eval()
-    renamed, rows = relabelled_module(module, config, order).eval(), random_rows(20, 9, missing=0.1)
-    noise = noise_for(rows, 3)
-    with torch.no_grad():
-        for objective in (sampled_elbo, importance_objective):
-            torch.testing.assert_close(
-                objective(renamed, rows, noise[..., order], TAU), objective(module, rows, noise, TAU)
-            )
-        torch.testing.assert_close(renamed.view(rows).posterior, module.view(rows).posterior[:, order])
-    if not module.posterior.sequential and module.transition.affine_in_state:
-        assert elbo(renamed, rows, TAU) == pytest.approx(elbo(module, rows, TAU), abs=1e-7)
-
-
 @pytest.mark.parametrize("posterior", FEED_FORWARD)
 def test_windows_have_no_seam(posterior):
     """Rows have the same values and gradients in a window and in the whole recording."""

@@ -357,53 +357,12 @@ def test_two_and_three_levels_have_equal_means():
     torch.testing.assert_close(path @ c.T, mean, atol=1e-12, rtol=1e-12)
 
 
-def test_identical_states_equal_one_linear_system():
-    module, rows = some_module(recurrent=False), some_rows(7)
-    with torch.no_grad():
-        module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
-        module.log_step.copy_(module.log_step[:1].expand_as(module.log_step))
-        exact = float(_dense_evidence(module, rows, some_states(7, 3)))
-        for z in (some_states(7, 3), torch.full((7, 3), 1 / 3, dtype=torch.float64)):
-            assert float(_evidence(module, rows, z)) == pytest.approx(exact, abs=1e-8)
-
-
 def test_one_state_equals_a_kalman_filter():
     """The bound equals the likelihood for K = 1."""
     module, rows = some_module(k=1), some_rows(7)
     with torch.no_grad():
         exact = float(_dense_evidence(module, rows, torch.ones(7, 1, dtype=torch.float64)))
         assert bound(module, rows, 0.9, n_samples=2) == pytest.approx(exact, abs=1e-8)
-
-
-def test_trials_do_not_affect_each_other():
-    module = some_module()
-    rng = np.random.default_rng(0)
-    ys = [rng.normal(size=(n, 3)) for n in (9, 6)]
-    z = some_states(15, 3)
-    with torch.no_grad():
-        both, one, other, swapped = (
-            _evidence(module, make_rows(trials, CPU, torch.float64), states)
-            for trials, states in (
-                (ys, z), (ys[:1], z[:9]), (ys[1:], z[9:]), (ys[::-1], torch.cat([z[9:], z[:9]])),
-            )
-        )  # fmt: skip
-    torch.testing.assert_close(both, one + other)
-    torch.testing.assert_close(both, swapped)
-
-
-def test_padding_has_no_effect():
-    module, rows = some_module(), some_rows(9)
-    longer = some_rows(9, 3)
-    padded = replace(
-        longer,
-        y=torch.cat([rows.y, torch.randn(3, 3, dtype=torch.float64, generator=generator())]),
-        past=torch.cat([rows.past, torch.zeros(3, 3, dtype=torch.float64)]),
-        age=torch.cat([rows.age, torch.full((3,), -1)]),
-        lengths=(12,),
-    )
-    z = some_states(12, 3)
-    with torch.no_grad():
-        torch.testing.assert_close(_evidence(module, rows, z[:9]), _evidence(module, padded, z))
 
 
 def test_windows_of_a_trial_estimate_its_bound():

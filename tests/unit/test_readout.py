@@ -11,7 +11,7 @@ from gdm_core.models.gdm import readout
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo, roles
 from gdm_core.models.gdm.readout import log_bound, read_out
-from tests.support.gdm import generator, random_module, random_rows, relabelled_module
+from tests.support.gdm import generator, random_module, random_rows
 from tests.support.quadrature import integrate
 
 TAU = 0.8
@@ -133,14 +133,3 @@ def test_pieces_equal_the_whole(monkeypatch):
     monkeypatch.setattr(readout, "_PIECE_ELEMENTS", 16 * 16 * 40)
     torch.testing.assert_close(read_out(module, rows, TAU, 16).states, states, atol=1e-4, rtol=0)
     torch.testing.assert_close(log_bound(module, rows, TAU, 16), evidence, atol=1e-3, rtol=0)
-
-
-def test_state_order_and_other_rows_have_no_effect():
-    module, rows, order = random_module(CONFIG), random_rows(40, 30, missing=0.1), [1, 2, 0]
-    renamed = relabelled_module(module, CONFIG, order)
-    states = read_out(module, rows, TAU).states
-    torch.testing.assert_close(read_out(renamed, rows, TAU).states, states[:, order], atol=1e-4, rtol=0)
-    torch.testing.assert_close(
-        log_bound(renamed, rows, TAU).sum(), log_bound(module, rows, TAU).sum(), atol=1e-2, rtol=0
-    )
-    torch.testing.assert_close(read_out(module, rows.piece(0, 40), TAU).states, states[:40], atol=1e-4, rtol=0)
