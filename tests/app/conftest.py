@@ -15,6 +15,7 @@ from streamlit.runtime.state.session_state import SessionState
 from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
+from gdm_core.analysis import baselines
 from gdm_studio.seeds import SEEDS_VARIABLE
 from pages.behaviour import recordings
 from pages.lab import Dataset
@@ -61,6 +62,14 @@ def _streamlit_caches() -> Iterator[None]:
         patch.setattr(SessionState, "filtered_state", property(Asked))
         patch.setattr(local_script_runner, "require_widgets_deltas", _run_to_the_end)
         patch.setattr(AppTest, "_run", _without_exceptions)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_baselines() -> Iterator[None]:
+    """Fit hidden Markov models of the score card with two steps; no page test reads their accuracy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(baselines, "_MAX_ITERATIONS", 2)
         yield
 
 
