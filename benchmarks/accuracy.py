@@ -11,10 +11,8 @@ State accuracy of all models on the NASCAR tracks: `python -m benchmarks.results
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -226,19 +224,5 @@ PARTS: dict[str, Callable[[], Part]] = {
 }  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="parts to measure; all by default")
-    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE")
-    options = parser.parse_args(arguments)
-    results: dict[str, Any] = {}
-    for name in options.parts or PARTS:
-        title, columns, rows = PARTS[name]()
-        print(report.table(title, columns, rows), flush=True)
-        results[name] = {"title": title, "columns": columns, "rows": rows}
-    report.write(options.json, results)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    report.run(__doc__, PARTS)

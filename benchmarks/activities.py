@@ -1,16 +1,15 @@
-"""States of activities: `python -m benchmarks.activities [NAME ...] [--json FILE]`.
+"""States of activities: `python -m benchmarks.activities [PART ...] [--json FILE]`.
 
-Series of ../shared/data/states (or $GDM_TEST_DATA) whose names begin with a NAME: mocap, activities, synthetic. Adjusted Rand index
-of the states of samples against the labels, with the true number of states and with the recommended one; the time scale is always
-the recommended one. CLaP chooses its own number of states on every second sample, if `claspy` is installed.
+Parts are series of ../shared/data/states (or $GDM_TEST_DATA): mocap, activities, synthetic. Adjusted Rand index of the states of
+samples against the labels, with the true number of states and with the recommended one; the time scale is always the recommended
+one.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from benchmarks import report
 from benchmarks.recordings import DATA
+from benchmarks.report import Part
 from datasets import windows
 from gdm_core import Trial, Trials
 from gdm_core.analysis.baselines import GaussianHMM
@@ -90,44 +90,20 @@ def measure(path: Path) -> list[list[Any]]:
             add(kind, choice.scale, method, n_states, find)
     for method, find in ON_SAMPLES.items():
         add("given", None, method, n_true, find)
-    if find_spec("claspy") is not None:
-        try:
-            add("its own", None, "CLaP", n_true, fit_clap)
-        except Exception as error:  # noqa: BLE001 - it fails on some series; the others still count
-            print(f"CLaP fails on {path.stem}: {error}")
     return rows
 
 
-def fit_clap(trials: Trials, _: int) -> States:
-    from claspy.state_detection import AgglomerativeCLaPDetection
-
-    found = AgglomerativeCLaPDetection().fit_predict(trials[0].y[::2].astype(np.float64))
-    return np.repeat(np.asarray(found, np.int64), 2)[: trials.n_samples]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=[""], help="beginnings of the names of series (default: all)")
-    parser.add_argument("--json", help="write the rows to this file")
-    options = parser.parse_args()
-    paths = [path for path in sorted((DATA / "states").glob("*.npz")) if path.stem.startswith(tuple(options.names))]
-    if not paths:
-        print(f"Skipped: there are no such series in {DATA / 'states'}.")
-        return
-    columns = ["series", "states", "windows", "method", "K", "ARI", "s"]
-    found: list[list[Any]] = []
-    for path in paths:
+def measure_kind(kind: str) -> Part:
+    """Measure all series of a kind, and return the mean and lowest index of each method."""
+    found: dict[tuple[str, ...], list[float]] = {}
+    for path in sorted((DATA / "states").glob(f"{kind}*.npz")):
         rows = measure(path)
-        print(report.table(path.stem, columns, rows), flush=True)
-        found += rows
-    groups: dict[tuple[str, ...], list[float]] = {}
-    for series, kind, scale, method, _, score, _ in found:
-        key = series.split("_")[0], kind, "samples" if scale == "samples" else "windows", method
-        groups.setdefault(key, []).append(score)
-    means = [[*key, float(np.mean(scores)), min(scores)] for key, scores in groups.items()]
-    print(report.table("Mean", ["kind", "states", "on", "method", "ARI", "lowest"], means))
-    report.write(options.json, {"activities": found})
+        print(report.table(path.stem, ["series", "states", "windows", "method", "K", "ARI", "s"], rows), flush=True)
+        for _, states, scale, method, _, score, _ in rows:
+            found.setdefault((states, "samples" if scale == "samples" else "windows", method), []).append(score)
+    means = [[*key, float(np.mean(scores)), min(scores)] for key, scores in found.items()]
+    return f"Mean of {kind} series", ["states", "on", "method", "ARI", "lowest"], means
 
 
 if __name__ == "__main__":
-    main()
+    report.run(__doc__, {kind: partial(measure_kind, kind) for kind in ("mocap", "activities", "synthetic")})

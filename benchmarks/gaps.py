@@ -1,4 +1,4 @@
-"""Fits to recordings with missing values against complete ones: `python -m benchmarks.gaps [MODEL ...] [--json FILE]`.
+"""Fits to recordings with missing values against complete ones: `python -m benchmarks.gaps [PART ...] [--json FILE]`.
 
 patterns  accuracy, score and time of fits to ten soft tracks, complete and with four kinds of missing values
 inside    error and coverage of 90 % intervals inside gaps of 60 samples, each with a fit of its own
@@ -6,9 +6,9 @@ inside    error and coverage of 90 % intervals inside gaps of 60 samples, each w
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -99,18 +99,22 @@ def _look_inside(found: Found, model: StateModel, y: Array, start: int) -> None:
     found.covered.append(float((np.abs(values - y) < QUANTILE * std)[inside].mean()))
 
 
-def accuracy_table(found: dict[str, list[Found]]) -> Part:
+@cache
+def measure_all() -> dict[str, list[Found]]:
+    return {name: [measure(name, seed) for seed in SEEDS] for name in MODELS}
+
+
+def accuracy_table() -> Part:
     """Tabulate accuracy and its change from complete data, and the change of the score relative to the reference."""
     rows: list[list[Any]] = []
+    found = measure_all()
     for name, each in found.items():
         for pattern in each[0].accuracy:
             values = np.array([one.accuracy[pattern] for one in each])
             change = np.mean([one.accuracy[pattern] - one.accuracy["complete"] for one in each])
-            apart: Any = "-"
-            if REFERENCE in found:
-                pairs = list(zip(each, found[REFERENCE], strict=True))
-                lead, whole = ([a.score[p] - b.score[p] for a, b in pairs] for p in (pattern, "complete"))
-                apart = float(np.mean(lead) - np.mean(whole))
+            pairs = list(zip(each, found[REFERENCE], strict=True))
+            lead, whole = ([a.score[p] - b.score[p] for a, b in pairs] for p in (pattern, "complete"))
+            apart = float(np.mean(lead) - np.mean(whole))
             longer = sum(one.seconds[pattern] for one in each) / sum(one.seconds["complete"] for one in each)
             n_failed = sum(pattern in one.failed for one in each)
             rows.append([name, pattern, values.mean(), values.min(), float(change), apart, longer, n_failed])
@@ -118,28 +122,15 @@ def accuracy_table(found: dict[str, list[Found]]) -> Part:
     return f"Soft tracks with missing values, n = {len(each)}", columns, rows
 
 
-def inside_table(found: dict[str, list[Found]]) -> Part:
+def inside_table() -> Part:
     """Tabulate error and coverage inside gaps."""
     rows: list[list[Any]] = []
-    for name, each in found.items():
+    for name, each in measure_all().items():
         error, covered = (np.concatenate([getattr(one, what) for one in each]) for what in ("error", "covered"))
         rows.append([name, float(error.mean()), float(covered.mean()), len(error)])
     columns = ["model", "error / sd of the data", "90 % intervals cover", "gaps"]
     return f"Inside gaps of {GAP} samples", columns, rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=MODELS, help=f"models (default: {' '.join(MODELS)})")
-    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE")
-    options = parser.parse_args()
-    found = {name: [measure(name, seed) for seed in SEEDS] for name in options.models}
-    results: dict[str, Any] = {}
-    for name, (title, columns, rows) in {"patterns": accuracy_table(found), "inside": inside_table(found)}.items():
-        print(report.table(title, columns, rows), flush=True)
-        results[name] = {"title": title, "columns": columns, "rows": rows}
-    report.write(options.json, results)
-
-
 if __name__ == "__main__":
-    main()
+    report.run(__doc__, {"patterns": accuracy_table, "inside": inside_table})

@@ -1,4 +1,4 @@
-"""Labels on unlabelled recordings: `python -m benchmarks.labels [PART ...] [--draws N] [--clips N ...] [--json FILE]`.
+"""Labels on unlabelled recordings: `python -m benchmarks.labels [PART ...] [--json FILE]`.
 
 rats       labelled clips of some rats in ../shared/data (or $GDM_TEST_DATA), scored on other rats, in both directions
 within     labelled clips of the first 60% of a recording, scored on the rest
@@ -8,7 +8,6 @@ Scores are macro-F1 minus that of the most common label, with random clips of 60
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from benchmarks import report
 from benchmarks.recordings import DATA, pairs
+from benchmarks.report import Part
 from datasets import keypoints
 from gdm_core import GDM, LabelModel, Trials
 from gdm_core.analysis.state_scores import macro_f1
@@ -25,6 +25,7 @@ from gdm_core.labels.features import window_features
 from gdm_core.models.scaling import Scaler
 
 CLIP = 60
+N_CLIPS, N_DRAWS = (20, 60), 2  # in each recording
 RATS = (3, 10, 15), (20, 24, 30, 1, 8)
 Labels = list[npt.NDArray[np.int64]]
 Proba = list[npt.NDArray[Any]]
@@ -112,29 +113,23 @@ def score(case: Case, proba: Proba) -> npt.NDArray[np.float64]:
     return np.array([above, error, np.exp(ratio)])
 
 
-def transfer(cases: Iterator[Case], sizes: list[int], draws: int) -> Iterator[list[Any]]:
+def transfer(what: str, cases: Iterator[Case]) -> Part:
+    """Score every method on every case, averaged over draws of clips."""
+    rows: list[list[Any]] = []
     for case in cases:
-        for n_clips in sizes:
-            labels = [draw_clips(case.train, n_clips, 1000 + seed) for seed in range(draws)]
+        for n_clips in N_CLIPS:
+            labels = [draw_clips(case.train, n_clips, 1000 + seed) for seed in range(N_DRAWS)]
             for name, predict in METHODS.items():
                 scores = [score(case, predict(case, part, seed)) for seed, part in enumerate(labels)]
-                yield [case.name, n_clips, name, *map(float, np.mean(scores, axis=0))]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {"rats": rats, "within": within}
-    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="what to measure (default: all)")
-    parser.add_argument("--draws", type=int, default=2, help="draws of clips (default: 2)")
-    parser.add_argument("--clips", type=int, nargs="*", default=[20, 60], help="clips per recording")
-    parser.add_argument("--json", help="write the rows to this file")
-    options = parser.parse_args()
-    columns, results = ["data", "clips", "method", "macro-F1", "calibration", "bouts"], dict[str, Any]()
-    for part in options.parts or parts:
-        results[part] = list(transfer(parts[part](), options.clips, options.draws))
-        print(report.table(part, columns, results[part]), flush=True)
-    report.write(options.json, results)
+                rows.append([case.name, n_clips, name, *map(float, np.mean(scores, axis=0))])
+    return what, ["data", "clips", "method", "macro-F1", "calibration", "bouts"], rows
 
 
 if __name__ == "__main__":
-    main()
+    report.run(
+        __doc__,
+        {
+            "rats": lambda: transfer("Labels of other rats", rats()),
+            "within": lambda: transfer("Labels within", within()),
+        },
+    )

@@ -30,9 +30,9 @@ def pairs() -> Iterator[tuple[str, KeypointSet, KeypointSet]]:
     yield "simulated", KeypointSet(whole.tables[:8], "train"), KeypointSet(whole.tables[8:], "test")
 
 
-def halves(table: keypoints.KeypointTable, share: float = 0.6) -> tuple[KeypointSet, KeypointSet]:
-    """Split a recording into the first part and the rest."""
-    at = int(share * table.n_frames)
+def halves(table: keypoints.KeypointTable) -> tuple[KeypointSet, KeypointSet]:
+    """Split a recording after 60% of its frames."""
+    at = int(0.6 * table.n_frames)
     first, rest = f"{table.name}, first", f"{table.name}, rest"
     return (
         KeypointSet((table.slice(0, at, first),), first),

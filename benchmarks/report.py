@@ -1,13 +1,16 @@
-"""Tables and JSON files of benchmark results."""
+"""Tables and JSON files of benchmark results, and the command line of benchmarks."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from gdm_core.maths.threads import one_thread, one_torch_thread
 
 Part = tuple[str, list[str], list[list[Any]]]  # title, columns, rows
 
@@ -38,3 +41,18 @@ def write(path: str | None, results: dict[str, Any]) -> None:
     """Write results and the machine as JSON if a path is given."""
     if path:
         Path(path).write_text(json.dumps(results | {"machine": machine()}, indent=2))
+
+
+def run(about: str | None, parts: Mapping[str, Callable[[], Part]]) -> None:
+    """Measure the parts that the command line names, print their tables, and write them to a file if asked."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="parts to measure; all by default")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE")
+    options = parser.parse_args()
+    results: dict[str, Any] = {}
+    with one_thread(), one_torch_thread():
+        for name in options.parts or parts:
+            title, columns, rows = parts[name]()
+            print(table(title, columns, rows), flush=True)
+            results[name] = {"title": title, "columns": columns, "rows": rows}
+    write(options.json, results)

@@ -27,6 +27,7 @@ from gdm_core.engine.spec import code_version
 from gdm_core.maths.threads import one_thread, one_torch_thread
 from gdm_core.models.progress import Status
 from gdm_core.models.registry import available, build
+from gdm_studio.paper import round_floats
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "results.json"
 Stored = dict[str, Any]
@@ -136,15 +137,6 @@ def load() -> Stored:
     return stored
 
 
-def rounded(value: Any) -> Any:
-    """Round every number to six digits."""
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PARTS, action="append", help="measure these parts only")
@@ -167,7 +159,7 @@ def main() -> int:
             else:
                 with one_thread(), one_torch_thread():
                     values = PARTS[name](stored, turn)
-            entry = {"code": code_version(), "machine": report.machine(), "values": rounded(values)}
+            entry = {"code": code_version(), "machine": report.machine(), "values": round_floats(values)}
             FILE.write_text(json.dumps(before | {name: entry}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             print(f"{name} {' '.join(turn)}: {FILE}", flush=True)
     return 0

@@ -5,9 +5,7 @@ Times are processor seconds on one thread, so that other programs change them li
 
 from __future__ import annotations
 
-import argparse
 import resource
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +20,6 @@ from benchmarks.report import Part
 from datasets import mice as mice_simulator
 from datasets import nascar
 from gdm_core import GDM
-from gdm_core.maths.threads import one_thread, one_torch_thread
 
 
 def fit() -> Part:
@@ -127,20 +124,5 @@ def peak_mb() -> int:
 PARTS: dict[str, Callable[[], Part]] = {"speed": fit, "scale": length, "mice": mice}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="parts to measure; all by default")
-    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE")
-    options = parser.parse_args()
-    results: dict[str, Any] = {}
-    with one_thread(), one_torch_thread():
-        for name in options.parts or PARTS:
-            title, columns, rows = PARTS[name]()
-            print(report.table(title, columns, rows), flush=True)
-            results[name] = {"title": title, "columns": columns, "rows": rows}
-    report.write(options.json, results)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    report.run(__doc__, PARTS)

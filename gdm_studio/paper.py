@@ -298,15 +298,15 @@ def save(found: dict[str, Any], path: Path, code: str) -> None:
         "code": {**earlier.get("code", {}), **dict.fromkeys(found["made"], code)},
         "failed": failed | found["failed"],
     }
-    write_whole(path, json.dumps(_round_floats(merged), separators=(",", ":")).encode())
+    write_whole(path, json.dumps(round_floats(merged), separators=(",", ":")).encode())
 
 
-def _round_floats(value: Any) -> Any:
+def round_floats(value: Any) -> Any:
     """Round floats to six digits, which reduces the file to a third."""
     if isinstance(value, dict):
-        return {name: _round_floats(each) for name, each in value.items()}
+        return {name: round_floats(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_round_floats(each) for each in value]
+        return [round_floats(each) for each in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
