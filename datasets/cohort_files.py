@@ -71,7 +71,7 @@ def read_sheet(source: Readable, name: str | None = None, page: str | None = Non
     name     name of the file; needed for bytes
     page     sheet of a workbook
     """
-    frame = read_frame(open_source(source, name), sheet=page).frame
+    frame = read_frame(open_source(source, name), sheet=page)[0]
     columns: dict[str, Any] = {}
     for column in frame.columns:
         cells = frame[column]

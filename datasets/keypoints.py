@@ -73,7 +73,7 @@ def _read_source(source: Source, rate_hz: float | None) -> KeypointTable:
             f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. In SLEAP, choose Export Analysis "
             "HDF5; convert other files with movement or sleap-io."
         )
-    frame = read_frame(source).frame
+    frame = read_frame(source)[0]
     flat = from_table(Table(frame, guess_roles(frame), source.name), rate_hz)
     if flat is None:
         raise DataError(

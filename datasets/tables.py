@@ -218,9 +218,8 @@ def read(
     sheet     sheet of a workbook; by default the first with a numeric column
     """
     opened = open_source(source, name, limits)
-    found = read_frame(opened, sheet)
-    frame = found.frame
-    return Table(frame, guess_roles(frame), opened.name, tuple(found.notes), found.sheets, found.sheet)
+    frame, notes, sheets, chosen = read_frame(opened, sheet)
+    return Table(frame, guess_roles(frame), opened.name, tuple(notes), sheets, chosen)
 
 
 def _start_time(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: bool) -> float:

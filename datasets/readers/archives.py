@@ -74,12 +74,6 @@ def to_strings(array: npt.NDArray[Any]) -> list[str]:
     return [str(text).strip() for text in array.ravel()] if array.dtype.kind == "U" and array.ndim <= 1 else []
 
 
-def pop_unit(arrays: dict[str, npt.NDArray[Any]]) -> str:
-    """Remove and return the common unit of an NPZ, or an empty string."""
-    key = next((key for key in ("units", "unit") if key in arrays and len(set(to_strings(arrays[key]))) == 1), "")
-    return to_strings(arrays.pop(key))[0] if key else ""
-
-
 def _parse_array(data: bytes, source: Source, what: str) -> npt.NDArray[Any]:
     """Return the array in the content of an .npy file, whose header may be wrong."""
     file = io.BytesIO(data)
@@ -128,12 +122,9 @@ def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
     if scores is None or scores.shape != (n, a, p) or scores.dtype.kind not in "fiu":
         scores = np.full((n, a, p), np.nan, np.float32)
     known, start = _read_rate_and_start(arrays, n)
-    unit = pop_unit(arrays)
-    if unit:
-        notes.append(f"coordinates are in {unit}, according to the file")
     table = KeypointTable(
         np.array(xy, dtype=np.float32), tuple(animals), tuple(part.replace("_", " ") for part in parts),
-        scores=scores.astype(np.float32), name=source.name, notes=tuple(notes), unit=unit, start_seconds=start,
+        scores=scores.astype(np.float32), name=source.name, notes=tuple(notes), start_seconds=start,
     )  # fmt: skip
     table = finish_table(table, rate_hz or known)
     if labels is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.text import first_of
 
-from .archives import open_archive, pop_unit, read_arrays, to_strings
+from .archives import open_archive, read_arrays, to_strings
 from .deeplabcut import looks_like_deeplabcut
 from .delimited import compact, join_pieces, read_delimited, sniff, unique_names
 from .roles import is_numeric
@@ -109,34 +108,23 @@ def _parse_cells(cells: list[Any]) -> pd.Series[Any]:
 READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
 
 _NAMES = ("channels", "channel_names", "names", "columns")  # NPZ arrays of channel names
-_UNITS = ("units", "unit", "channel_units")  # NPZ arrays of channel units
 
 
-@dataclass(frozen=True, eq=False)
-class TableFile:
-    """A table with notes on how it was read, and the sheets of a workbook."""
-
-    frame: pd.DataFrame
-    notes: list[str]
-    sheets: tuple[str, ...] = ()
-    sheet: str = ""
-
-
-def read_frame(source: Source, sheet: str | None = None) -> TableFile:
-    """Read the table in a file; `sheet` chooses the sheet of a workbook."""
+def read_frame(source: Source, sheet: str | None = None) -> tuple[pd.DataFrame, list[str], tuple[str, ...], str]:
+    """Return a file's table, notes on how it was read, and of a workbook the names of all sheets and of the one read."""
     workbook = source.suffix == ".xlsx" and not source.packed
     if sheet is not None and not workbook:
         raise ConfigError(f"{source.name} is not a workbook, so it has no sheet {sheet!r}. Omit the sheet.")
     if source.suffix in (".csv", ".tsv", ".txt", ".tab"):
         if looks_like_deeplabcut(sniff(source)):
             raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
-        return TableFile(*read_delimited(source))
+        return *read_delimited(source), (), ""
     if source.packed:
         raise DataError(f"{source.name}: only text tables may be compressed with gzip. Unpack it first.")
     if workbook:
-        return TableFile(*read_workbook(source, sheet))
+        return read_workbook(source, sheet)
     if (read := READERS.get(source.suffix)) is not None:
-        return TableFile(*read(source))
+        return *read(source), (), ""
     raise DataError(
         f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with pandas, or keypoints "
         "with movement or sleap-io."
@@ -170,7 +158,6 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
 def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     """Convert arrays [T], [T, N] or stacked trials [trials, T, N] to columns."""
     arrays = read_arrays(source)
-    unit = pop_unit(arrays)
     main: str | None = next((key for key in ("y", "data", "X", "x") if key in arrays and arrays[key].ndim >= 1), None)
     if main is None:
         main = max(
@@ -195,19 +182,10 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     # An array with one text per sample is a column, not a list of names.
     named = next((key for key in _NAMES if key in arrays and arrays[key].shape != (len(y),)), "")
     names = to_strings(arrays.pop(named)) if named else []
-    described = [f"values are in {unit}, according to the file"] if unit else []
+    described = []
     if len(names) != y.shape[1]:
-        described += [f"{named!r} does not name {y.shape[1]} channels and was not used"] if named else []
+        described = [f"{named!r} does not name {y.shape[1]} channels and was not used"] if named else []
         names = [f"{main}{j + 1}" for j in range(y.shape[1])] if y.shape[1] > 1 else [main]
-    measured = next((key for key in _UNITS if key in arrays and arrays[key].shape != (len(y),)), "")
-    units = to_strings(arrays.pop(measured)) if measured else []
-    if len(units) == y.shape[1]:
-        each = [
-            f"{name} in {unit}" if unit else f"{name} without a unit" for name, unit in zip(names, units, strict=True)
-        ]
-        described.append(f"according to the file, {', '.join(each[:12])}{' and so on' * (len(each) > 12)}")
-    elif measured:
-        described.append(f"{measured!r} does not have {y.shape[1]} units and was not used")
     left_out = [key for key, value in arrays.items() if value.shape != (len(y),)]
     parts = [(name, y[:, j]) for j, name in enumerate(names)]
     parts += [(key, value) for key, value in arrays.items() if value.shape == (len(y),)]

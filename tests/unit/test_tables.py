@@ -189,21 +189,13 @@ def test_real_table_is_read():
     assert np.isnan(trials[0].y).mean() < 0.05  # gaps of up to 1.4 s
 
 
-def test_npz_names_channels_and_units():
+def test_npz_names_channels():
     y = np.random.default_rng(0).normal(size=(50, 2))
 
     def read(**more: object) -> tables.Table:
         return tables.read(npz(y=y, **more), "a.npz")
 
-    table = read(names=np.array([b"depth", b"pitch"]), units="cm")
-    assert table.columns == ("depth", "pitch")
-    assert table.report().notes[0] == "values are in cm, according to the file"
-    each = read(names=["depth", "pitch"], units=["cm", "deg"])
-    assert each.report().notes[0] == "according to the file, depth in cm, pitch in deg"
-    assert read(units=["cm", ""]).report().notes[0] == "according to the file, y1 in cm, y2 without a unit"
-    assert read(units=["cm", "s", "V"]).report().notes[0] == "'units' does not have 2 units and was not used"
-    sung = read(unit=np.array(["a", "b"] * 25))
-    assert sung.columns == ("y1", "y2", "unit")
+    assert read(names=np.array([b"depth", b"pitch"])).columns == ("depth", "pitch")
     words = read(names=np.array(["walk", "rest"] * 25))
     assert words.columns == ("y1", "y2", "names")
     assert read(channels=["one"]).report().notes[0] == "'channels' does not name 2 channels and was not used"
