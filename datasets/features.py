@@ -7,7 +7,7 @@ of the scene. They use past frames only, so forecasts stay valid.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -162,7 +162,7 @@ def _elongation(xy: Floats) -> Floats:
 
 
 # ---- initial values of D and K --------------------------------------------------------------------------------------
-PIECE = 65_536  # samples
+MAX_SAMPLES = 100_000
 
 
 @dataclass(frozen=True)
@@ -186,38 +186,23 @@ class SliderStart:
 
 
 def principal_components(trials: Trials) -> PcaPreview:
-    """Return the principal components of the standardised channels, from pairwise observed values."""
-    n = trials.n_channels
-    count, total, square = np.zeros(n), np.zeros(n), np.zeros(n)
-    for y in _pieces(trials):
-        seen = np.isfinite(y)
-        count += seen.sum(axis=0)
-        total += np.where(seen, y, 0).sum(axis=0, dtype=np.float64)
-    center = total / np.maximum(count, 1)
-    for y in _pieces(trials):
-        square += np.nansum((y - center) ** 2, axis=0)  # double precision, since squares may overflow
-    scale = np.sqrt(square / np.maximum(count, 1))
+    """Return the principal components of the standardised channels, from pairwise observed values.
+
+    Of long data, evenly spaced samples are used.
+    """
+    y = np.concatenate([trial.y[:: -(-trials.n_samples // MAX_SAMPLES)] for trial in trials]).astype(np.float64)
+    seen = np.isfinite(y)
+    center = np.where(seen, y, 0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    off = np.where(seen, y - center, 0)
+    scale = np.sqrt((off**2).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
     scale[scale == 0] = 1.0
-    cross, pairs = np.zeros((n, n)), np.zeros((n, n))
-    for y in _pieces(trials):
-        z = ((y - center) / scale).astype(np.float32)
-        seen = np.isfinite(z).astype(np.float32)
-        z = np.where(seen > 0, z, np.float32(0))
-        cross += z.T @ z
-        pairs += seen.T @ seen
-    values, vectors = np.linalg.eigh(cross / np.maximum(pairs, 1))
+    pairs = seen.T.astype(np.float64) @ seen
+    values, vectors = np.linalg.eigh((off / scale).T @ (off / scale) / np.maximum(pairs, 1))
     values = np.clip(values[::-1], 0, None)  # pairwise counts can make the smallest slightly negative
     whole = values.sum()
     if whole == 0:
         raise DataError(f"{trials.name!r} is constant in every channel, so it has no principal components.")
     return PcaPreview(np.cumsum(values) / whole, vectors[:, ::-1].T, center, scale)
-
-
-def _pieces(trials: Trials) -> Iterator[npt.NDArray[np.float32]]:
-    """Yield all samples in pieces, to limit the memory of temporary arrays."""
-    for trial in trials:
-        for start in range(0, trial.n_samples, PIECE):
-            yield trial.y[start : start + PIECE]
 
 
 def suggest(trials: Trials, seed: int = 0) -> SliderStart:

@@ -88,20 +88,21 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
     """Assemble a recording from columns, without marker "animals" such as corners of the cage."""
     if strange := [axis for *_, axis in columns if axis.lower() not in _AXES]:
         raise DataError(f"{name}: {strange[0]!r} is not a coordinate; expected x, y and likelihood.")
-    columns = [(animal, part, _AXES[axis.lower()]) for animal, part, axis in columns]
-    notes: list[str] = []
-    by_animal: dict[str, list[str]] = {}
-    for animal, part, axis in columns:
-        its_parts = by_animal.setdefault(animal, [])
-        if axis in ("x", "y") and part not in its_parts:
-            its_parts.append(part)
+    found: dict[Column, npt.NDArray[Any]] = {}
+    by_animal: dict[str, dict[str, None]] = {}  # ordered sets of parts
+    for (animal, part, axis), values in zip(columns, arrays, strict=True):
+        found.setdefault((animal, part, _AXES[axis.lower()]), values)
+        its_parts = by_animal.setdefault(animal, {})
+        if _AXES[axis.lower()] in ("x", "y"):
+            its_parts.setdefault(part)
     most = max(by_animal.values(), key=len)
     if not most:
         raise DataError(f"{name} has no coordinates.")
     animals = [animal for animal, its in by_animal.items() if set(its) & set(most)]
-    if left_out := [animal for animal in by_animal if animal not in animals]:
-        notes.append(f"{', '.join(left_out)} has none of the others' body parts and was left out")
     parts = list(dict.fromkeys(part for animal in animals for part in by_animal[animal]))
+    for animal, part in ((one, part) for one in animals for part in by_animal[one]):
+        if lacking := [axis for axis in "xy" if (animal, part, axis) not in found]:
+            raise DataError(f"{name}: {animal} {part} has no {lacking[0]} column.")
     n = len(arrays[0])
     if n * len(animals) * len(parts) > 250_000_000:
         raise DataError(
@@ -109,27 +110,16 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
         )
     xy = np.full((n, len(animals), 2, len(parts)), np.nan, dtype=np.float32)
     scores = np.full((n, len(animals), len(parts)), np.nan, dtype=np.float32)
-    seen: set[Column] = set()
-    repeated = 0
-    for (animal, part, axis), values in zip(columns, arrays, strict=True):
-        if animal not in animals or axis == "z" or part not in parts:
-            continue
-        if (animal, part, axis) in seen:
-            repeated += 1
-            continue
-        seen.add((animal, part, axis))
-        a, p = animals.index(animal), parts.index(part)
-        if axis == "score":
-            scores[:, a, p] = values
-        else:
-            xy[:, a, "xy".index(axis), p] = values
-    for animal in animals:
-        for part in by_animal[animal]:
-            if not {(animal, part, "x"), (animal, part, "y")} <= seen:
-                raise DataError(f"{name}: {animal} {part} has no {'y' if (animal, part, 'x') in seen else 'x'} column.")
-    if repeated:
+    for a, animal in enumerate(animals):
+        for p, part in enumerate(parts):
+            for target, axis in ((xy[:, a, 0, p], "x"), (xy[:, a, 1, p], "y"), (scores[:, a, p], "score")):
+                target[:] = found.get((animal, part, axis), np.nan)
+    notes = []
+    if left_out := [animal for animal in by_animal if animal not in animals]:
+        notes.append(f"{', '.join(left_out)} has none of the others' body parts and was left out")
+    if repeated := len(columns) - len(found):
         notes.append(f"{repeated} columns repeat an animal, part and coordinate; the first of each was used")
-    if any(axis == "z" for _, _, axis in columns):
+    if any(axis == "z" for _, _, axis in found):
         notes.append("the third coordinate (z) was left out")
     recording = KeypointTable(xy, tuple(animals), tuple(parts), scores=scores, name=name, notes=tuple(notes))
     return finish_table(recording, rate_hz)
