@@ -21,14 +21,14 @@ from sklearn.utils.metadata_routing import UNUSED
 from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapt
 from gdm_core.errors import ConfigError, DataError, FitWarning
-from gdm_core.maths.artificial_gaps import gap_factors
+from gdm_core.maths.gaps import gap_factors
 from gdm_core.maths.spikes import find_new_spikes
 from gdm_core.models.estimator import Array as Array
 from gdm_core.models.estimator import Estimator
-from gdm_core.models.fitting import BASELINE_MARGIN, score_baseline, spread_stretches, standardise, standardise_as
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
+from gdm_core.models.scaling import BASELINE_MARGIN, score_baseline, spread_stretches, standardise, standardise_as
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
 

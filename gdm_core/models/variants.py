@@ -39,11 +39,6 @@ def with_parameters(model: Fitted, **changes: Any) -> Fitted:
     return changed
 
 
-def without_correction(model: Fitted) -> Fitted:
-    """Return a model that reads states directly from its posterior, which is fast."""
-    return with_parameters(model, readout="amortised") if "readout" in model.adjustable else model
-
-
 def make_untrained(model: Fitted, trials: Trials, seed: int = 0) -> Fitted | None:
     """Return a model with the same configuration and random parameters; None if its family has no such control.
 

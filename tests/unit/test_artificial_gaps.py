@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from datasets import nascar
-from gdm_core.maths.artificial_gaps import gap_factors
+from gdm_core.maths.gaps import gap_factors
 from gdm_core.models.registry import build
 
 

@@ -8,10 +8,9 @@ import torch
 
 from gdm_core import GDM
 from gdm_core.errors import ConfigError
-from gdm_core.models.fitting import spread_stretches
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.progress import Status
-from gdm_core.models.scaling import Scaler
+from gdm_core.models.scaling import Scaler, spread_stretches
 from gdm_core.models.variants import infer_quickly
 from gdm_core.trials import as_trials
 from tests.support.gdm import random_module

@@ -16,8 +16,8 @@ from gdm_core.maths.completion import Steps, missing_entries, steps_needed
 from gdm_core.maths.factor import Autoregression, FactorModel
 from gdm_core.maths.relaxed import log_density
 from gdm_core.maths.rows import make_rows
-from gdm_core.models.fitting import score_baseline, standardise
 from gdm_core.models.gdm.missing import complete, missing_data_bound
+from gdm_core.models.scaling import score_baseline, standardise
 from gdm_core.trials import as_trials
 
 CPU = torch.device("cpu")
