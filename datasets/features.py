@@ -88,6 +88,17 @@ def egocentric_features(table: KeypointTable) -> tuple[npt.NDArray[np.float32], 
     return np.stack(values, axis=1).astype(np.float32), tuple(names)  # [T, N]
 
 
+_LENGTHS = ("x", "y", "length", "nose-nose", "nose-tail", "distance")
+_SPEEDS = ("forward speed", "lateral speed", "approach speed")
+
+
+def add_units(channels: Sequence[str], unit: str) -> dict[str, str]:
+    """Return channel -> channel with unit, for lengths and speeds."""
+    units = {end: unit for end in _LENGTHS} | {end: f"{unit}/s" for end in _SPEEDS}
+    found = {name: units.get(name.rsplit(" ", 1)[-1], units.get(" ".join(name.split(" ")[-2:]))) for name in channels}
+    return {name: f"{name} ({its})" for name, its in found.items() if unit and its}
+
+
 def _pair_features(
     xy: Floats,
     centre: Floats,

@@ -122,9 +122,13 @@ def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
     if scores is None or scores.shape != (n, a, p) or scores.dtype.kind not in "fiu":
         scores = np.full((n, a, p), np.nan, np.float32)
     known, start = _read_rate_and_start(arrays, n)
+    names = {name: to_strings(arrays[name]) for name in ("units", "unit") if name in arrays}
+    unit = next((one[0] for one in names.values() if len(set(one)) == 1), "")
+    if unit:
+        notes.append(f"coordinates are in {unit}, according to the file")
     table = KeypointTable(
         np.array(xy, dtype=np.float32), tuple(animals), tuple(part.replace("_", " ") for part in parts),
-        scores=scores.astype(np.float32), name=source.name, notes=tuple(notes), start_seconds=start,
+        scores=scores.astype(np.float32), name=source.name, notes=tuple(notes), unit=unit, start_seconds=start,
     )  # fmt: skip
     table = finish_table(table, rate_hz or known)
     if labels is None:

@@ -34,6 +34,7 @@ class KeypointTable:
     simulated       True for simulated animals, which every figure must state
     notes           sentences about what the reader found and did
     start_seconds   time of the first frame on the clock of the whole recording
+    unit            unit of the coordinates, pixels if empty
     recordings      (name, frames) of each of several concatenated recordings, for `split`
     filled          [T, A, P] parts that `keypoints.clean` estimated, None if none
     recipe          identifies simulated data, as in `Trial`
@@ -52,6 +53,7 @@ class KeypointTable:
     simulated: bool = False
     notes: tuple[str, ...] = ()
     start_seconds: float = 0.0
+    unit: str = ""
     recordings: tuple[tuple[str, int], ...] = ()
     filled: npt.NDArray[np.bool_] | None = None
     recipe: str = field(default="", init=False)

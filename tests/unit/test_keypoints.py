@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from datasets import keypoints, mice
-from datasets.features import egocentric_features
+from datasets.features import add_units, egocentric_features
 from datasets.readers.pose import KeypointSet, KeypointTable
 from datasets.splits import split_recording
 from datasets.tables import Table, template
@@ -211,9 +211,14 @@ def npz(**arrays: object) -> KeypointTable:
 
 
 def test_npz_metadata_is_used():
-    made = npz(names=["center", "nose", "tail"], time=5 + np.arange(60) / 25)
-    assert (made.parts, made.start_seconds) == (("center", "nose", "tail"), 5)
+    made = npz(names=["center", "nose", "tail"], units="cm", time=5 + np.arange(60) / 25)
+    assert (made.parts, made.unit, made.start_seconds) == (("center", "nose", "tail"), "cm", 5)
     assert made.rate_hz == pytest.approx(25)
+    assert made.notes == ("coordinates are in cm, according to the file",)
+    called = add_units([*made.channels[:1], *made.to_trial("egocentric").channels], made.unit)
+    assert called["animal 1 center x"] == "animal 1 center x (cm)"
+    assert called["animal 1 forward speed"] == "animal 1 forward speed (cm/s)"
+    assert "animal 1 turning speed" not in called
     spoken = npz(parts=np.array([b"a", b"b", b"c"]), names=["rest", "walk"], labels=np.arange(60) % 2, fps=50.0)
     assert (spoken.parts, spoken.label_names, spoken.rate_hz) == (("a", "b", "c"), ("rest", "walk"), 50)
 
