@@ -104,12 +104,9 @@ def lap_clock(session: Session, code: str, number: int, *, pinned: bool = True) 
     pinned    use official sector times in addition to the lap time
     """
     driver, lines = session.driver(code), sector_lines(session)
-    rows = np.flatnonzero(driver.laps.number == number)
-    if not rows.size or lines is None or not np.isfinite(driver.laps.seconds[rows[0]]):
-        return None
-    row = int(rows[0])
-    driven = _driven(driver, row)
-    if driven is None:
+    row = next(iter(np.flatnonzero(driver.laps.number == number).tolist()), None)
+    driven = None if row is None else _driven(driver, row)
+    if driven is None or lines is None:
         return None
     time, along = driven
     share = along / along[-1]

@@ -260,17 +260,17 @@ class Session:
 
         code   three letters, such as VER
         """
-        usable = ", ".join(driver.code for driver in self.drivers if driver.has_position)
         found = next((driver for driver in self.drivers if code in (driver.code, driver.number)), None)
+        if found is not None and found.has_position:
+            return found
+        usable = ", ".join(driver.code for driver in self.drivers if driver.has_position)
         if found is None:
             raise DataError(f"{self.title}: there is no driver {code!r}. Choose one of {usable}.")
-        if not found.has_position:
-            raise FeedError(
-                Reason.NO_POSITION,
-                f"{self.title}: {found.code} ({found.name}) has no position data, so there is nothing to draw or fit. "
-                f"Choose one of {usable or '... nobody: choose another session'}.",
-            )
-        return found
+        raise FeedError(
+            Reason.NO_POSITION,
+            f"{self.title}: {found.code} ({found.name}) has no position data, so there is nothing to draw or fit. "
+            f"Choose one of {usable or '... nobody: choose another session'}.",
+        )
 
     def require_corners(self) -> tuple[Corner, ...]:
         """Return the corners, or raise FeedError if there are fewer than two."""
@@ -301,10 +301,10 @@ class Session:
     @cached_property
     def scaling(self) -> dict[str, tuple[float, float]]:
         """Return mean and standard deviation of each channel over all drivers' clean laps."""
-        scales = {}
+        scales, clean = {}, [np.isin(d.lap, d.laps.number[_clean(d.laps)]) for d in self.drivers]
         for name in CHANNELS:
-            sent = [driver for driver in self.drivers if name in driver.available_channels]
-            parts = [d.channel(name)[np.isin(d.lap, d.laps.number[_clean(d.laps)])] for d in sent]
+            sent = zip(self.drivers, clean, strict=True)
+            parts = [driver.channel(name)[kept] for driver, kept in sent if name in driver.available_channels]
             values = np.concatenate(parts).astype(np.float64) if parts else np.empty(0)
             values = values[np.isfinite(values)]
             if values.size:

@@ -19,6 +19,7 @@ from ..readers.timing import interpolate
 from .session import CHANNELS, LARGEST_GAP_S, STEPPED, Corner, Driver, FeedError, Reason, Session
 
 Floats = npt.NDArray[np.float64]
+Sample = tuple[Floats, npt.NDArray[np.int64], dict[str, npt.NDArray[np.float32]]]
 
 STEP_S = 0.25
 FEWEST_SAMPLES = 10
@@ -108,10 +109,7 @@ def to_trials(
     options = (names, preset, standardise, int(emission_seed), int(noise_seed))
     other = () if labels == LABELS[0] else (labels,)  # recipes omit the default
     trials = []
-    for number, (start, stop) in enumerate(_stretches(person, numbers)):
-        time, lap, values = _sample(person, slice(start, stop), names, step_s)
-        if time.size < FEWEST_SAMPLES:
-            continue
+    for number, (time, lap, values) in sample_laps(person, numbers, names, step_s):
         position = np.column_stack([values["X"], values["Y"]])  # [T, 2]
         y = np.column_stack([values[name] for name in names]).astype(np.float64)  # [T, N]
         if standardise or preset is not None:
@@ -146,6 +144,14 @@ def to_trials(
     return Trials(tuple(trials), name=f"{session.title} · {person.code}", label_names=known)
 
 
+def sample_laps(
+    driver: Driver, numbers: tuple[int, ...], names: Sequence[str], step_s: float | None = STEP_S
+) -> list[tuple[int, Sample]]:
+    """Return number, times, lap numbers and channels (always with X and Y) of each long enough stretch of these laps."""
+    parts = (_sample(driver, slice(*ends), names, step_s) for ends in _stretches(driver, numbers))
+    return [(number, part) for number, part in enumerate(parts) if part[0].size >= FEWEST_SAMPLES]
+
+
 def paper_emission(seed: int = 0) -> npt.NDArray[np.float64]:
     """Return the paper's random matrix [10, 2] that mixes standardised X and Y.
 
@@ -178,9 +184,7 @@ def _stretches(driver: Driver, numbers: tuple[int, ...]) -> list[tuple[int, int]
     return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
-def _sample(
-    driver: Driver, part: slice, names: tuple[str, ...], step_s: float | None
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], dict[str, npt.NDArray[np.float32]]]:
+def _sample(driver: Driver, part: slice, names: Sequence[str], step_s: float | None) -> Sample:
     """Return times, lap numbers and channels of a stretch, always with X and Y."""
     sent = driver.time[part]
     wanted = tuple(dict.fromkeys(("X", "Y", *names)))

@@ -295,7 +295,7 @@ def ready(place: Place) -> Session:
     if not (loader.is_stored(*where) or data.is_requested(place) or where in loader.stored_sessions()):
         raise Waiting(title, what=place, ask=True)
     load = data.request_session(place)
-    load.wait(0.3)  # stored sessions open at once
+    load.wait(2.0 if loader.is_stored(*where) else 0.3)  # stored sessions open at once, also on a busy machine
     if load.done and load.error is None:
         session: Session = load.value
         return session

@@ -21,13 +21,15 @@ from datasets.f1.trials import (
     ACTIVITIES,
     activities,
     between,
+    chosen_laps,
     curvature,
     in_driving_order,
     lap_distance,
+    sample_laps,
     segment_names,
     segment_of,
     to_trials,
-)  # fmt: skip
+)
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trial, Trials
 from pages.lab import Dataset, Decoded, Undecoded, View, live
@@ -317,8 +319,7 @@ def laps_of(place: Place, code: str, looked: Observation) -> Laps:
     trials = to_trials(session, code, **options)  # type: ignore[arg-type]
     car = [name for name in TELEMETRY if name in driver.available_channels]
     picked = {key: options[key] for key in ("laps", "drop") if key in options}
-    plain = to_trials(session, code, channels=("X", "Y", *car), standardise=False, **picked)  # type: ignore[arg-type]
-    values = np.concatenate([trial.y for trial in plain])
+    parts = sample_laps(driver, chosen_laps(session, code, **picked), car)  # type: ignore[arg-type]
     position = np.concatenate([trial.position for trial in trials])
     lap = np.concatenate([trial.segments for trial in trials])
     distance = lap_distance(session, position, lap)
@@ -330,7 +331,7 @@ def laps_of(place: Place, code: str, looked: Observation) -> Laps:
         turned(position, session.rotation),
         distance.astype(np.float32),
         lap.astype(np.int64),
-        {name: values[:, 2 + i] for i, name in enumerate(car)},
+        {name: np.concatenate([values[name] for _, (_, _, values) in parts]) for name in car},
         segment_of(session.corners, distance) if len(session.corners) > 1 else None,
         np.arange(len(lap), dtype=np.float64) * step,
     )
