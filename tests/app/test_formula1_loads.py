@@ -60,6 +60,7 @@ def test_running_load_shows_progress_and_can_be_cancelled(monkeypatch):
         raise FeedError(Reason.CANCELLED, "Cancelled.")
 
     monkeypatch.setattr(loader, "load_session", slow)
+    monkeypatch.setattr(loader, "is_stored", lambda *where: False)
     app = visit(source="real")
     assert heard.wait(5)
     app.run()

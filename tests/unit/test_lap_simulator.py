@@ -125,8 +125,8 @@ def test_same_seed_gives_the_same_race(race):
     again = simulate_race("shanghai", drivers=("CHI", "APX"), laps=24, seed=3)
     for code in ("APX", "CHI"):
         np.testing.assert_array_equal(again.driver(code).position, race.driver(code).position)
-    other = simulate_race("shanghai", drivers=("CHI", "APX"), seed=4)
-    assert not np.array_equal(other.driver("APX").laps.seconds, again.driver("APX").laps.seconds)
+    other = simulate_race("shanghai", drivers=("APX",), laps=2, seed=4)
+    assert not np.array_equal(other.driver("APX").laps.seconds, again.driver("APX").laps.seconds[:2])
     state = np.random.get_state()[1].copy()  # noqa: NPY002 (to see that the global state is left alone)
     simulate_race("suzuka", drivers=1, laps=2)
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
