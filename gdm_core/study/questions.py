@@ -69,7 +69,8 @@ class StudyDesigns(StudyTables):
     def find_confounds(self, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
         """Return the association of the groups with other columns, recording length, missing data and model score.
 
-        Columns are column, association, strength, p, n, associated, offered (as a covariate) and sentence.
+        Columns are column, association, strength, p, n, associated, offered (as a covariate), sentence and same (columns that
+        measure the same).
 
         between   as in `compare`
         options   unit, within, blocks and where, as in `compare`

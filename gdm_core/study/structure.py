@@ -19,6 +19,7 @@ _EXPERIMENTS = ("experiment", "study", "project", "assay", "paradigm", "dataset"
 _DRUGS = ("drug", "compound", "substance", "agent", "treatment")
 _MOST_VALUES = 12
 LENGTH, MISSING, SCORE = "recording_min", "missing_share", "model_score"  # columns of every study
+ALIKE = 0.99  # correlation of columns that measure the same
 FEWEST_UNITS = 2  # of a group, to count as compared within an experiment
 
 
@@ -102,7 +103,8 @@ def _find_pooling_by(frame: pd.DataFrame, between: str, name: str, named: bool, 
 def find_confounds(design: Design, columns: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each column, by p: its association with the groups, strength, p, n, and a sentence.
 
-    `associated` is True if p < .05, and `offered` if a comparison can adjust for the column.
+    `associated` is True if p < .05, and `offered` if a comparison can adjust for the column. `same` lists columns that measure
+    the same (|r| > .99), which have no row.
 
     columns   a value of each column for each unit of the design, NaN if unknown
     """
@@ -122,7 +124,24 @@ def find_confounds(design: Design, columns: pd.DataFrame) -> pd.DataFrame:
              "sentence": f"{words} ({kind} = {strength:.2f}, {format_p(p)})."}
         )  # fmt: skip
     names = ["column", "association", "strength", "p", "n", "associated", "offered", "sentence"]
-    return pd.DataFrame(rows, columns=names).sort_values("p", kind="stable", ignore_index=True)
+    found = pd.DataFrame(rows, columns=names).sort_values("p", kind="stable", ignore_index=True)
+    alike = columns.select_dtypes("number").corr(min_periods=3).abs() > ALIKE
+    same: dict[str, list[str]] = {}
+    for name in found["column"]:
+        first = next((one for one in same if name in alike and one in alike and alike.loc[one, name]), None)
+        if first is None:
+            same[name] = []
+        else:
+            same[first].append(name)
+    found = found[found["column"].isin(list(same))].reset_index(drop=True)
+    found["same"] = [", ".join(same[name]) for name in found["column"]]
+    found["sentence"] = [
+        f"{row.sentence} {listed(same[row.column])} {'measure' if len(same[row.column]) > 1 else 'measures'} the same."
+        if same[row.column]
+        else row.sentence
+        for row in found.itertuples()
+    ]
+    return found
 
 
 def _associate(design: Design, values: Floats) -> tuple[str, float, float]:

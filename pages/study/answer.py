@@ -126,7 +126,9 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> No
 
 def unadjusted(confounds: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     """Return the columns that are associated with the groups and not accounted for."""
-    return confounds[confounds["associated"] & ~confounds["column"].isin(asked.covariates)]
+    names = confounds["column"] + ", " + confounds["same"]
+    adjusted = [bool(set(asked.covariates).intersection(its.split(", "))) for its in names]
+    return confounds[confounds["associated"] & ~np.array(adjusted, dtype=bool)]
 
 
 def surest(table: pd.DataFrame, n_states: int) -> int:

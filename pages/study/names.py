@@ -13,6 +13,7 @@ import streamlit as st
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import DataError
 from gdm_core.study import Study
+from gdm_core.study.profiles import describe_states
 from pages.study.bring import Brought
 from pages.study.work import KEPT
 from pages.ui import settings, shell
@@ -47,6 +48,8 @@ def name_states(brought: Brought) -> None:
     study = brought.study
     shell.quiet("Name states before looking at group differences. Names appear in all tables and figures.")
     first = _like(study).map(harmless)
+    if brought.trials is not None:
+        first["channels"] = _describe_channels(brought.key, brought)
     place = _names_of(brought)
     st.data_editor(
         first, key=f"{place}-editor", hide_index=True, width="stretch",
@@ -77,7 +80,7 @@ def _like(study: Study) -> pd.DataFrame:
     seen = changes.sum(axis=0) + changes.sum(axis=1) > 0
     return pd.DataFrame(
         {
-            "state": [str(state) for state in study.states],
+            "state": [replace(study, names={}).state_name(state) for state in study.states],
             "name": [study.names.get(state, "") for state in study.states],
             "usage": [f"{share:.1%}" for share in usage],
             "bouts per minute": [f"{value:.1f}" for value in rate],
@@ -86,6 +89,12 @@ def _like(study: Study) -> pd.DataFrame:
             "usually precedes": [called[i] if yes else "–" for i, yes in zip(after, seen, strict=True)],
         }
     )
+
+
+@st.cache_data(max_entries=8, show_spinner="Describing states")
+def _describe_channels(key: str, _brought: Brought) -> list[str]:
+    assert _brought.trials is not None
+    return describe_states(_brought.study, _brought.trials())
 
 
 def have_changed(brought: Brought) -> bool:

@@ -125,6 +125,14 @@ def test_associated_columns_are_named_with_their_strength(frame):
     assert table.loc["age", "sentence"].startswith(f"age is associated with group (AUC = {auc:.2f}, p = .004)")
 
 
+def test_columns_that_measure_the_same_are_one_confound(frame):
+    table = valued(**frame.assign(weeks=frame["age"] / 7, days=frame["age"] + 1)).find_confounds("group")
+    (row,) = table[table["column"] == "age"].to_dict("records")
+    assert row["same"] == "weeks, days"
+    assert row["sentence"].endswith("weeks and days measure the same.")
+    assert not {"weeks", "days"} & set(table["column"])
+
+
 def test_several_groups_have_eta_squared_and_doses_a_rank(frame):
     table = valued(**frame.assign(group=["a", "b", "c", "d"] * 10)).find_confounds("group").set_index("column")
     groups = [frame["age"][i::4] for i in range(4)]
