@@ -30,6 +30,7 @@ class Crop:
     start       column of the sheet with the time to start from; empty cells are the start of the recording
     stop        column of the sheet with the time to stop at; empty cells are the end of the recording
     equal       whether to cut all recordings to the length of the shortest
+    non_wear_min   shortest stretch without movement that counts as missing, in minutes; None keeps all
 
     Times are minutes from the start of the recording, or seconds or hours if the column's name ends in "_s" or "_h".
     """
@@ -38,6 +39,7 @@ class Crop:
     start: str | None = None
     stop: str | None = None
     equal: bool = False
+    non_wear_min: float | None = None
 
 
 def crop_recordings(
@@ -73,7 +75,11 @@ def crop_recordings(
         one = recordings[name]
         found[name] = one.slice(first, after) if isinstance(one, Trial) else one[first:after]
     starts = {name: first / rate for name, (first, _, rate) in parts.items()}
-    return found, starts, _describe(crop, [(after - first) / rate / 60 for first, after, rate in parts.values()])
+    sentences = _describe(crop, [(after - first) / rate / 60 for first, after, rate in parts.values()])
+    if crop.non_wear_min is not None:
+        found, marked = mark_non_wear(found, crop.non_wear_min)
+        sentences += marked
+    return found, starts, sentences
 
 
 def _read_seconds(rows: pd.DataFrame, name: str | None) -> pd.Series[float]:

@@ -16,12 +16,13 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.text import count, plural
+from gdm_core.text import first_of
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
 ROWS_WITHOUT = "Rows of the sheet without a recording"
 _SYNONYMS = {
     RECORDING: ("recording", "file", "filename", "file name"),
-    ANIMAL: (
+    ANIMAL: [
         "animal",
         "subject",
         "participant",
@@ -32,7 +33,7 @@ _SYNONYMS = {
         "mouse",
         "mouse_id",
         "rat",
-    ),
+    ],
 }
 _YES = {"1", "1.0", "true", "yes", "y", "x", "exclude", "excluded"}
 _NO = {"0", "0.0", "false", "no", "n", "", "-", "keep", "nan", "none"}
@@ -268,5 +269,4 @@ def format_items(items: Sequence[Any], word: str, status: str) -> str:
 
 def format_list(values: Sequence[Any]) -> str:
     """Join values with commas; after the first few, state how many more there are."""
-    shown = ", ".join(str(value) for value in values[:_N_LISTED])
-    return shown + (f" and {len(values) - _N_LISTED} more" if len(values) > _N_LISTED else "")
+    return first_of([str(value) for value in values], _N_LISTED)

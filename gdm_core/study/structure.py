@@ -108,7 +108,7 @@ def find_confounds(design: Design, columns: pd.DataFrame) -> pd.DataFrame:
 
     columns   a value of each column for each unit of the design, NaN if unknown
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in columns:
         known = columns[name].notna().to_numpy()
         part, values = design.part(known), columns[name][known]
@@ -123,25 +123,17 @@ def find_confounds(design: Design, columns: pd.DataFrame) -> pd.DataFrame:
              "associated": bool(p < LEVEL), "offered": _can_adjust(part, values, numeric),
              "sentence": f"{words} ({kind} = {strength:.2f}, {format_p(p)})."}
         )  # fmt: skip
-    names = ["column", "association", "strength", "p", "n", "associated", "offered", "sentence"]
-    found = pd.DataFrame(rows, columns=names).sort_values("p", kind="stable", ignore_index=True)
     alike = columns.select_dtypes("number").corr(min_periods=3).abs() > ALIKE
     same: dict[str, list[str]] = {}
-    for name in found["column"]:
+    for name in [row["column"] for row in sorted(rows, key=lambda row: row["p"])]:
         first = next((one for one in same if name in alike and one in alike and alike.loc[one, name]), None)
-        if first is None:
-            same[name] = []
-        else:
-            same[first].append(name)
-    found = found[found["column"].isin(list(same))].reset_index(drop=True)
-    found["same"] = [", ".join(same[name]) for name in found["column"]]
-    found["sentence"] = [
-        f"{row.sentence} {listed(same[row.column])} {'measure' if len(same[row.column]) > 1 else 'measures'} the same."
-        if same[row.column]
-        else row.sentence
-        for row in found.itertuples()
-    ]
-    return found
+        same.setdefault(first or name, []).extend([name] if first else [])
+    kept = [row | {"same": ", ".join(same[row["column"]])} for row in rows if row["column"] in same]
+    for row in kept:
+        if others := same[row["column"]]:
+            row["sentence"] += f" {listed(others)} {'measures' if len(others) == 1 else 'measure'} the same."
+    names = ["column", "association", "strength", "p", "n", "associated", "offered", "sentence", "same"]
+    return pd.DataFrame(kept, columns=names).sort_values("p", kind="stable", ignore_index=True)
 
 
 def _associate(design: Design, values: Floats) -> tuple[str, float, float]:

@@ -162,7 +162,7 @@ def _open_study(options: argparse.Namespace) -> Study:
     from datasets import cohort_files
     from gdm_core.models.registry import build
     from gdm_core.study import Study
-    from gdm_core.study.crop import Crop, crop_recordings, mark_non_wear
+    from gdm_core.study.crop import Crop, crop_recordings
     from gdm_core.study.sheet import match_sheet
     from gdm_core.study.study import RESERVED
     from gdm_core.trials import Trials
@@ -188,7 +188,8 @@ def _open_study(options: argparse.Namespace) -> Study:
         for path in cohort_files.list_files(given)
         if is_long_table or not (isinstance(path, Path) and path.resolve() == own)
     ]
-    crop = Crop(options.first, options.start, options.stop, options.equal_length)
+    non_wear = None if options.labels else options.non_wear
+    crop = Crop(options.first, options.start, options.stop, options.equal_length, non_wear)
     if options.labels:
         if options.rate is None:
             raise ConfigError("States from another tool have no sampling rate; set --rate.")
@@ -199,9 +200,6 @@ def _open_study(options: argparse.Namespace) -> Study:
         return replace(current, preparation=tuple(sentences))
     recordings = read_recordings(paths, options)
     recordings, _, sentences = crop_recordings(recordings, match_sheet(sheet, recordings, RESERVED), crop)
-    if options.non_wear is not None:
-        recordings, marked = mark_non_wear(recordings, options.non_wear)
-        sentences += marked
     if options.scale != "samples":
         trials = summarise(Trials(tuple(recordings.values()), "recordings"), options)
         recordings = dict(zip(recordings, trials, strict=True))
