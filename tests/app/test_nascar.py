@@ -53,7 +53,9 @@ def test_first_visit_has_fits_of_other_numbers_of_states(engine):
     assert shown.result.model().score(shown.spec.trials) == pytest.approx(shown.result.elbo, abs=0.01)
 
 
-@pytest.mark.parametrize("name", list(simulator.BUNDLED))
+@pytest.mark.parametrize(
+    "name", [each if each == "nascar" else pytest.param(each, marks=pytest.mark.bulk) for each in simulator.BUNDLED]
+)
 def test_precomputed_results_equal_a_refit(engine, name):
     found, track = shipped.load(name), simulator.BUNDLED[name]
     wanted = live_of(opened(T="1000", scenario=simulator.SETTINGS[track.setting])).poll().spec

@@ -44,7 +44,7 @@ def expect_listed(page: Page, n: int) -> None:
 
 
 def test_keys_and_drags_mark_at_once_and_undo_takes_back(visit):
-    page = desk(visit(OPENED, fresh=True))
+    page = desk(visit(OPENED))
     page.locator("canvas[data-role=canvas]").focus()
     for n in range(4):
         label(page, "12"[n % 2], 4.0 * n, 4.0 * n + 2)
@@ -76,7 +76,7 @@ def test_keys_and_drags_mark_at_once_and_undo_takes_back(visit):
 
 @pytest.mark.bulk
 def test_the_cursor_steps_zooms_and_jumps(visit):
-    page = desk(visit(OPENED, fresh=True))
+    page = desk(visit(OPENED))
     now = page.locator("[data-role=now]")
     page.get_by_role("button", name="Whole trial").click()
     expect(page.locator("[data-role=window]")).to_have_text("67 s")
@@ -97,7 +97,7 @@ def test_the_cursor_steps_zooms_and_jumps(visit):
 
 @pytest.mark.bulk
 def test_next_clip_selects_a_clip_that_a_key_labels(visit):
-    page = desk(visit(OPENED, fresh=True))
+    page = desk(visit(OPENED))
     page.get_by_role("button", name="Next clip").click()
     expect(page.locator("[data-role=message]")).to_have_text("Press the label of the selected stretch.")
     page.keyboard.press("2")

@@ -11,8 +11,6 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page
 
-from gdm_core import load_model
-
 pytestmark = pytest.mark.browser
 
 INFERRED = ".st-key-inferred-track .gdm-figure"
@@ -105,8 +103,7 @@ def test_exports_download_and_read_back(revisit, short, tmp_path):
     shares = table[[f"p_{k}" for k in range(1, 5)]].to_numpy()
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-4)
     assert len(table) == 200
-    get("Model (safetensors)")
-    assert load_model(next(tmp_path.glob("*.safetensors"))).config.n_states == 4
+    assert rb"\"n_states\": 4" in get("Model (safetensors)")
     assert b"model.fit(train)" in get("Python script")
     assert get("SVG").lstrip().startswith(b"<svg")
     assert get("PNG").startswith(b"\x89PNG")

@@ -25,7 +25,7 @@ def _files() -> list[dict]:
 
 
 def test_study_survives_pages_and_reopens_from_its_file(visit, tmp_path):
-    page = visit("/study?data=Your+files&hold=States+from+another+tool", fresh=True).ready("input[type=file]")
+    page = visit("/study?data=Your+files&hold=States+from+another+tool").ready("input[type=file]")
     states, sheet = _files()
     page.locator("[data-testid=stFileUploader]:visible input[type=file]").first.set_input_files(states)
     expect(page.get_by_text("Columns", exact=True)).to_be_visible()  # the sheet can be typed instead
@@ -56,7 +56,7 @@ def test_study_survives_pages_and_reopens_from_its_file(visit, tmp_path):
         page.get_by_role("button", name="Study file").click()
     path = tmp_path / "mice.study"
     taken.value.save_as(path)
-    later = visit("/study?data=A+saved+study", fresh=True).ready("input[type=file]")
+    later = visit("/study?data=A+saved+study").ready("input[type=file]")
     later.locator("[data-testid=stFileUploader]:visible input[type=file]").set_input_files(path)
     expect(later.get_by_text("between control and treated")).to_be_visible()
     expect(later.locator(".gdm-panel-title", has_text="Mean bout duration")).to_be_visible()
