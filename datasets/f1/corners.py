@@ -139,10 +139,7 @@ def lifts_and_coasts(lap: LapSamples) -> tuple[Coast, ...]:
 
 
 def pedal_shares(lap: LapSamples, part: slice = slice(None)) -> dict[str, float]:
-    """Return the percentages of time and distance on the pedals among some samples of a lap.
-
-    part   samples that count; all by default
-    """
+    """Return the percentages of time and distance on the pedals among some samples of a lap."""
     if "throttle" not in lap.channels:
         return {}
     seconds, metres = (weights[part] for weights in lap.weights)
@@ -188,12 +185,7 @@ class LapMeasures:
 
 
 def lap_measures(session: Session, code: str, laps: Iterable[int]) -> LapMeasures:
-    """Measure pedals and speeds of a driver's laps.
-
-    session   from `load_session` or `simulate_race`
-    code      three letters, such as VER
-    laps      lap numbers
-    """
+    """Measure pedals and speeds of a driver's laps."""
     numbers, table = tuple(dict.fromkeys(int(n) for n in laps)), session.driver(code).laps
     values = {measure: np.full(len(numbers), np.nan) for measure in PEDAL_MEASURES}
     samples = lap_samples(session, code, numbers)

@@ -130,10 +130,7 @@ def laps_where(
 
 
 def parts_of(laps: Any) -> npt.NDArray[np.int64]:
-    """Return [L] qualifying part of each lap, from 1; 0 if unknown or not applicable.
-
-    laps   laps of all drivers, as FastF1's own table
-    """
+    """Return [L] qualifying part of each lap in FastF1's table, from 1; 0 if unknown or not applicable."""
     found = np.zeros(len(laps), np.int64)
     source = getattr(laps, "session", None)
     if source is None or source.name not in getattr(source, "_QUALI_LIKE_SESSIONS", ()):

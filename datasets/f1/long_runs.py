@@ -74,11 +74,8 @@ def fuel_effect(session: Session) -> tuple[float, str]:
 def runs(session: Session, code: str, fuel: float, excluded: Collection[int] = ()) -> tuple[LongRun, ...]:
     """Return a driver's long runs: at least five consecutive green laps on one set of tyres.
 
-    Laps over 7% slower than the stint's best end a run, so push laps with cool-down laps between them are none.
-
-    code       three letters, such as VER
-    fuel       seconds gained per lap of burnt fuel
-    excluded   lap numbers to leave out of means and slopes
+    Laps over 7% slower than the stint's best end a run, so push laps with cool-down laps between them are none. Laps that
+    the user excluded do not count for means and slopes; `fuel` is the time gained per lap of burnt fuel in seconds.
     """
     laps = session.driver(code).laps
     found = []

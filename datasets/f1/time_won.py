@@ -262,10 +262,7 @@ MINISECTOR_M = 200.0
 
 
 def minisector_edges(length: float) -> Floats:
-    """Return the edges [M + 1] of equal parts of about 200 m, in metres.
-
-    length   length of the lap in metres
-    """
+    """Return the edges [M + 1] in metres of equal parts of about 200 m of a lap."""
     return np.linspace(0, length, max(2, round(length / MINISECTOR_M)) + 1)
 
 

@@ -20,18 +20,7 @@ from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.downloads import download
 
-WORDS = {
-    "braking point": "Braking point",
-    "entry speed": "Entry speed",
-    "minimum speed": "Minimum speed",
-    "exit speed": "Exit speed",
-    "throttle-on point": "Throttle-on point",
-    "lift and coast": "Lift and coast",
-    "full throttle": "Full throttle",
-    "coasting": "Coasting",
-    "gear": "Lowest gear",
-    "time": "Time",
-}
+WORDS = {measure: measure.capitalize() for measure in MEASURES} | {"gear": "Lowest gear"}
 SHAPES = {"gear": "%.2f", "time": "%.3f"}  # number formats other than "%.1f"
 
 
@@ -53,22 +42,12 @@ def tab(race: Race) -> None:
     found = [corners(place, code, looked) for code in codes]
     table = compared(found, measure)
     shapes = {name: SHAPES.get(measure, "%.1f") for name in (*codes, "Difference", "95% CI ±") if name in table}
-    with shell.panel(
-        "corners", f"{WORDS[measure]} in each corner" + (f", {MEASURED_IN[measure]}" * bool(MEASURED_IN[measure]))
-    ):
-        table_with_csv(
-            table,
-            f"corners-{measure.replace(' ', '-')}",
-            race.stem,
-            shapes=shapes,
-            on_row=partial(_zoom, found[0].names),
-        )
-        download(
-            "All measures, lap by lap (CSV)",
-            lambda: csv(every(found)),
-            f"{race.stem}-corners-laps.csv",
-            key="corners-laps",
-        )
+    title, unit = f"{WORDS[measure]} in each corner", MEASURED_IN[measure]
+    with shell.panel("corners", f"{title}, {unit}" if unit else title):
+        name = f"corners-{measure.replace(' ', '-')}"
+        table_with_csv(table, name, race.stem, shapes=shapes, on_row=partial(_zoom, found[0].names))
+        name = f"{race.stem}-corners-laps.csv"
+        download("All measures, lap by lap (CSV)", lambda: csv(every(found)), name, key="corners-laps")
         if len(codes) == 2:
             shell.quiet(describe_differences(found, measure))
         shell.quiet(

@@ -13,6 +13,7 @@ import torch
 from datasets.f1 import loader
 from datasets.formula1 import FeedError, Reason
 from gdm_core import GDM
+from gdm_core.analysis.state_scores import majority_map, mapped_accuracy
 from pages.formula1 import data
 from pages.formula1.controls import FIFTH, Observation
 from pages.formula1.data import Place
@@ -51,22 +52,12 @@ def test_first_visit_shows_precomputed_result_without_a_fit(feed):
     assert [job for job in feed.jobs if job.name == "fit" and job.poll().result is None] == []
 
 
-def test_precomputed_states_equal_those_of_the_model():
-    from gdm_core.analysis.inference import soft_states
-    from gdm_core.analysis.state_scores import majority_map, mapped_accuracy
-    from gdm_core.trials import Trials
-
+def test_precomputed_scores_are_those_of_the_states():
+    """Equality of the states with those of the model is tested with the exported script."""
     found = shipped.load(data.SHIPPED)
     place, looked = Place(circuit=data.FIRST_CIRCUIT), Observation("racing", data.CAR_CHANNELS)
     codes = data.open_session(place).codes
     train, laps = (data.laps_of(place, code, looked) for code in (codes[0], codes[FIFTH]))
-    # The start of the race is enough.
-    part = laps.trials[0].slice(0, 1500)
-    (states,) = soft_states(found.result.model_bytes, Trials((part,)))
-    # Inference draws samples, which depend on the length.
-    kept = found.look.test[0][:1490]
-    assert np.abs(kept - states[:1490]).mean() < 0.03
-    assert (kept.argmax(axis=1) == states[:1490].argmax(axis=1)).mean() > 0.85
     ours, theirs = (np.concatenate(part).argmax(axis=1) for part in (found.look.train, found.look.test))
     known, truth = (np.concatenate([trial.labels for trial in one.trials]) for one in (train, laps))
     measured = mapped_accuracy(majority_map(ours, known, 3), theirs, truth)
@@ -202,8 +193,7 @@ def test_event_in_link_waits_for_the_calendar(monkeypatch):
     assert box(app, "Event").value == "Late Grand Prix"
 
 
-@pytest.mark.parametrize("where", [1, 11])
-def test_interrupted_run_loses_no_choice(monkeypatch, where):
+def test_interrupted_run_loses_no_choice(monkeypatch):
     """The first run ends among the controls, before the browser knows any of them."""
     asked = {"source": "real", "test": "BBB", "train": "CCC", "watch": "channels", "channels": ["X", "Y"]}
     laps = {"laps-of": "range", "laps": "2-3"}
@@ -212,13 +202,13 @@ def test_interrupted_run_loses_no_choice(monkeypatch, where):
 
     def keep(*arguments, **more):
         calls.append(arguments)
-        if len(calls) == where:
+        if len(calls) == 11:
             st.rerun()
         real(*arguments, **more)
 
     monkeypatch.setattr(settings, "keep", keep)
     app = visit_states(**asked, **laps)
-    assert len(calls) >= where
+    assert len(calls) >= 11
     for label, value in (("Reference driver", "CCC"), ("Compare with", "BBB")):
         one = box(app, label)
         assert one.value == value
@@ -259,27 +249,19 @@ def test_year_without_events_disables_event():
     assert box(app, "Event").disabled
 
 
-def test_goal_selects_the_channels(feed):
+def test_goal_and_channels_change_the_fit(feed):
     app = visit_states(source="real", watch="car")
-    fits = [job.work.trials[0] for job in feed.jobs if job.name == "fit"]
-    assert fits[-1].channels == ("speed", "gear"), "the channels that both cars sent"
     app.radio(key="watch").set_value("both").run()
     app.radio(key="watch").set_value("where").run()
-    fits = [job.work.trials[0] for job in feed.jobs if job.name == "fit"]
-    assert [fit.channels for fit in fits[-2:]] == [("X", "Y", "speed", "gear"), ("X", "Y")]
-
-
-def test_laps_and_channels_change_the_fit(feed):
-    app = visit_states(source="real", watch="paper")
-    whole = feed.jobs[-1]
     app.radio(key="watch").set_value("channels").run()
-    app.multiselect(key="channels").set_value(["X", "Y"]).run()
+    app.multiselect(key="channels").set_value(["X", "speed"]).run()
     box(app, "Laps").set_value("range").run()
-    fits = [job.work for job in feed.jobs if job.name == "fit"]
-    assert fits[-1].trials.n_channels == 2
-    assert fits[0].trials.n_channels == 10
-    assert whole is not feed.jobs[-1]
-    assert app.query_params["channels"] == ["X", "Y"]
+    fits = [job.work.trials[0] for job in feed.jobs if job.name == "fit"]
+    seen = list(dict.fromkeys(fit.channels for fit in fits))
+    assert seen[0] == ("speed", "gear"), "the channels that both cars sent"
+    assert {("X", "Y", "speed", "gear"), ("X", "Y"), ("X", "speed")} <= set(seen)
+    assert fits[-1].n_samples != fits[-2].n_samples
+    assert app.query_params["channels"] == ["X", "speed"]
 
 
 # ---- exports --------------------------------------------------------------------------------------------------------

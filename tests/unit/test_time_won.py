@@ -1,4 +1,4 @@
-"""Time gained between drivers, with tyre and fuel effects, and the clock along a lap."""
+"""Time gained between drivers, with tyre and fuel effects, intervals, minisectors, and the clock along a lap."""
 
 from __future__ import annotations
 
@@ -8,16 +8,27 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from datasets import formula1
 from datasets.f1 import loader
 from datasets.f1 import time_won as module
 from datasets.f1.clock import LapClock, lap_clock, sector_lines
+from datasets.f1.corners import corners_of
 from datasets.f1.feed import lap_table
 from datasets.f1.laps import Stint, laps_on_like_tyres, stints
 from datasets.f1.race import SECTOR_LINES
 from datasets.f1.session import Driver, LapTable, Session
-from datasets.f1.time_won import clean_laps, lap_trend, mean_of_laps, time_won
+from datasets.f1.time_won import (
+    Estimate,
+    Minisectors,
+    clean_laps,
+    lap_trend,
+    mean_of_laps,
+    minisectors,
+    time_won,
+    usual_laps,
+)
 from datasets.f1.traffic import describe_traffic
 from gdm_core.errors import DataError
 from tests.support.formula1 import LAP_S, feed_laps, ring_driver, ring_session
@@ -288,3 +299,87 @@ def test_stored_session_of_another_version_is_refused(tmp_path):
     np.savez(path, **(arrays | {"header": np.array(json.dumps(header))}))
     with pytest.raises(DataError, match="format version 5, not 6"):
         loader.read_session(path)
+
+
+ONE, OTHER = np.array([1.2, 0.9, 1.4, 1.1, 1.3]), np.array([0.4, 1.0, 0.7])
+
+
+def _estimate(values: np.ndarray) -> Estimate:
+    return Estimate(values.mean(), values.std(ddof=1) / np.sqrt(values.size), np.array(values.size - 1.0))
+
+
+def test_intervals_equal_those_of_scipy():
+    found = _estimate(ONE)
+    low, high = stats.ttest_1samp(ONE, 0).confidence_interval()
+    assert [found.mean - found.margin, found.mean + found.margin] == pytest.approx([low, high])
+    apart = _estimate(ONE) - _estimate(OTHER)
+    low, high = stats.ttest_ind(ONE, OTHER, equal_var=False).confidence_interval()
+    assert [apart.mean - apart.margin, apart.mean + apart.margin] == pytest.approx([low, high])
+    assert apart.sure == (low > 0)
+    assert not (_estimate(ONE[:2]) - _estimate(OTHER[:2])).sure
+
+
+def test_known_error_has_a_normal_interval():
+    known = Estimate(np.array(0.5), np.array(0.1), np.array(np.inf))
+    assert known.margin == pytest.approx(0.196, abs=1e-4)
+    exact = Estimate(np.array(0.5), np.array(0.0), np.array(4.0))
+    assert (exact - exact).margin == 0
+    assert not Estimate(np.array(0.5), np.array(np.nan), np.array(0.0)).sure
+
+
+def test_corner_means_have_student_intervals():
+    """Five laps: 2.776 standard errors instead of 1.96."""
+    session = ring_session(ring_driver("AAA", n_laps=7))
+    found = corners_of(session, "AAA", range(2, 7))
+    found.values["time"][:] = ONE[:, None]
+    assert found.mean("time").margin[0] == pytest.approx(stats.t.ppf(0.975, 4) * stats.sem(ONE))
+
+
+def test_shares_of_official_times_decide():
+    """BBB is slower in the last sector only."""
+    one, other = ring_driver("AAA", n_laps=12), ring_driver("BBB", n_laps=12)
+    sectors = other.laps.sectors + np.array([0.0, 0.0, 0.5])
+    laps = replace(other.laps, sectors=sectors, seconds=sectors.sum(axis=1), end=other.laps.start + LAP_S)
+    found = minisectors(ring_session(one, replace(other, laps=laps)))
+    assert found.codes == ("AAA", "BBB")
+    assert found.edges[-1] == pytest.approx(400 * np.pi, rel=1e-3)
+    np.testing.assert_allclose(found.times.mean.sum(axis=1), [LAP_S, LAP_S + 0.5], atol=1e-6)
+    last = found.edges[:-1] >= 0.6 * found.edges[-1]
+    assert (found.fastest[last] == 0).all()
+    assert found.lead.mean[last].min() > 0.1
+    assert minisectors(ring_session(one)) is None
+
+
+def test_margin_is_compared_with_its_interval():
+    times = Estimate(np.array([[9.0, 8.0], [1.0, 2.0], [1.5, 1.9]]), np.full((3, 2), 0.1), np.full((3, 2), np.inf))
+    found = Minisectors(("AAA", "BBB", "CCC"), np.arange(3.0), times)
+    assert found.fastest.tolist() == [1, 2]
+    np.testing.assert_allclose(found.lead.mean, [0.5, 0.1])
+    assert found.lead.sure.tolist() == [True, False]
+
+
+def test_race_takes_free_laps_and_qualifying_the_best():
+    driver = ring_driver("AAA", n_laps=12)
+    seconds = LAP_S + 0.01 * np.arange(12)[::-1]
+    session = ring_session(replace(driver, laps=replace(driver.laps, seconds=seconds)))
+    assert usual_laps(session)["AAA"] == tuple(range(2, 13))
+    assert usual_laps(replace(session, name="Qualifying")) == {"AAA": (12,)}
+
+
+@pytest.mark.bulk
+def test_real_minisectors_add_up_to_official_times(china, melbourne):
+    race = china[0]
+    found, laps = minisectors(race), usual_laps(race)
+    assert len(found.codes) > 15
+    for code in ("PIA", "LEC"):
+        table = race.driver(code).laps
+        timed = [n for n in laps[code] if lap_clock(race, code, n) is not None]
+        official = table.seconds[np.isin(table.number, timed)].mean()
+        assert found.times.mean[found.codes.index(code)].sum() == pytest.approx(official, abs=1e-3)
+    leclerc = race.driver("LEC").laps
+    assert len(laps["LEC"]) < leclerc.undisturbed.sum() - 15, "laps behind HAM are left out"
+    best = minisectors(melbourne)
+    assert best.codes[:2] == ("NOR", "PIA")
+    assert best.times.mean[0].sum() == pytest.approx(75.096, abs=1e-3)
+    assert best.times.mean[1].sum() == pytest.approx(75.180, abs=1e-3)
+    assert (best.times.mean[:, 3] >= best.times.mean[best.fastest[3], 3]).all()

@@ -1,4 +1,4 @@
-"""Qualifying laps, corners, long runs, remarks on laps, and state names."""
+"""Laps of a session: qualifying, long runs, the car ahead, remarks, and state names."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from datasets.f1.laps import (
     remarks_on_session,
 )
 from datasets.f1.loader import read_session, write_session
-from datasets.f1.session import Session, Spell
+from datasets.f1.long_runs import explain_no_runs, fuel_effect, line, runs
+from datasets.f1.session import Driver, Session, Spell
 from datasets.f1.time_won import clean_laps
+from datasets.f1.traffic import cars_ahead, free_laps, race_history, racing_pair
 from datasets.f1.trials import ACTIVITIES, activities, curvature
 from datasets.formula1 import Reason
-from tests.support.formula1 import LAP_S, feed_car, feed_laps, raises, ring_driver, ring_session
+from tests.support.formula1 import LAP_S, cut_off, feed_car, feed_laps, raises, ring_driver, ring_session
 
 
 def qualifying() -> Session:
@@ -311,3 +313,133 @@ def test_activities_follow_pedals_and_curvature():
     assert [ACTIVITIES[k] for k in found[:4]] == ["full throttle", "braking", "cornering", "part throttle"]
     assert found[4] == -1
     assert activities({"throttle": [1.0]}, [0.0]) is None
+
+
+def test_run_slope_interval_covers_the_truth():
+    rng, inside = np.random.default_rng(0), 0
+    for _ in range(200):
+        driver = ring_driver("AAA", n_laps=24)
+        age = driver.laps.tyre_age
+        seconds = 40 + 0.05 * age - 0.03 * driver.laps.number + rng.normal(0, 0.1, 24)
+        session = ring_session(replace(driver, laps=replace(driver.laps, seconds=seconds)))
+        (run,) = runs(session, "AAA", fuel=0.03)
+        inside += abs(run.slope.mean - 0.05) < run.slope.margin
+    assert inside >= 184, f"{inside} of 200 intervals of 95 % hold the slope"
+    assert fuel_effect(session)[1].startswith("assumed")
+    assert np.isnan(line(np.ones(6), np.arange(6.0))[0].mean)
+
+
+def _practice(seconds: list[float]) -> Session:
+    driver = ring_driver("AAA", n_laps=len(seconds))
+    laps = replace(driver.laps, seconds=np.array(seconds), accurate=np.ones(len(seconds), bool))
+    return replace(ring_session(replace(driver, laps=laps)), name="Practice 1")
+
+
+def test_push_and_cool_down_laps_are_no_long_run():
+    session = _practice([40, 55, 40.1, 56, 39.9, 54, 40.2, 55, 40.0])
+    assert runs(session, "AAA", 0.06) == ()
+    assert "The longest sequence has 1 (AAA)" in explain_no_runs(session)
+
+
+def test_outliers_and_excluded_laps_do_not_count():
+    seconds = [42.0, 42.1, 42.1, 43.9, 42.3, 42.3, 42.4, 42.5]
+    (run,) = runs(_practice(seconds), "AAA", 0.0)
+    assert run.laps[run.outlier].tolist() == [4]
+    assert run.raw_mean == pytest.approx(np.mean([*seconds[:3], *seconds[4:]]))
+    assert run.slope.mean == pytest.approx(0.07, abs=0.01)
+    (fewer,) = runs(_practice(seconds), "AAA", 0.06, excluded=[8])
+    assert fewer.laps[fewer.excluded].tolist() == [8]
+    assert fewer.raw_mean == pytest.approx(np.mean([*seconds[:3], *seconds[4:7]]))
+    assert fewer.corrected_mean - fewer.raw_mean == pytest.approx(0.06 * np.mean([0, 1, 2, 4, 5, 6]))
+    assert runs(_practice(seconds), "AAA", 0.06, excluded=[1, 2, 3]) == ()
+
+
+def test_neutralised_lap_ends_a_run():
+    session = _practice([42.0] * 12)
+    (driver,) = session.drivers
+    slow = replace(driver.laps, neutralised=driver.laps.number == 6)
+    found = runs(replace(session, drivers=(replace(driver, laps=slow),)), "AAA", 0.0)
+    assert [(run.laps[0], run.laps[-1]) for run in found] == [(1, 5), (7, 12)]
+
+
+@pytest.mark.bulk
+def test_real_long_runs(china, downloads, monkeypatch):
+    """Means of PIA's second stint in Shanghai, and the long runs of Practice 1 in Melbourne."""
+    race = china[0]
+    (_, hard) = runs(race, "PIA", fuel_effect(race)[0])
+    assert (hard.laps[0], hard.laps[-1]) == (16, 56)
+    assert hard.seconds.mean() == pytest.approx(96.619, abs=1e-3)
+    assert hard.adjusted.mean() == pytest.approx(98.06, abs=0.01)
+    assert hard.raw_mean == pytest.approx(96.62, abs=0.05)
+    cut_off(monkeypatch, downloads)
+    practice = formula1.load_session(2025, "Australian Grand Prix", "Practice 1", offline=True)
+    found = [run for code in practice.codes for run in runs(practice, code, 0.06)]
+    assert {(run.code, int(run.laps[0]), int(run.laps[-1])) for run in found} == {
+        ("SAI", 17, 23), ("VER", 14, 19), ("RUS", 18, 23), ("ANT", 17, 23), ("GAS", 15, 21),
+    }  # fmt: skip
+    assert {run.compound for run in found} == {"MEDIUM"}
+
+
+def _behind(code: str, seconds: float, n_laps: int = 8) -> Driver:
+    """Return a driver who is behind the first by a constant gap."""
+    driver = ring_driver(code, n_laps=n_laps)
+    laps = replace(driver.laps, start=driver.laps.start + seconds, end=driver.laps.end + seconds)
+    return replace(driver, time=driver.time + seconds, laps=laps)
+
+
+def test_gap_is_the_time_to_the_car_ahead():
+    session = ring_session(_behind("AAA", 0.0), _behind("BBB", 0.6), _behind("CCC", 3.0))
+    second, third = (cars_ahead(session)[code] for code in ("BBB", "CCC"))
+    np.testing.assert_allclose(second.seconds[second.laps == 4], 0.6, atol=1e-6)
+    np.testing.assert_allclose(third.seconds[third.laps == 4], 2.4, atol=1e-6)
+    assert second.close.all()
+    assert not third.close.any()
+    assert free_laps(session, "BBB", range(1, 9)) == ()
+    assert free_laps(session, "CCC", [2, 5]) == (2, 5)
+
+
+def test_first_car_on_the_road_has_no_gap():
+    alone = cars_ahead(ring_session(_behind("AAA", 0.0)))["AAA"]
+    assert np.isinf(alone.seconds).all()
+    lapped = cars_ahead(ring_session(_behind("AAA", 0.0), _behind("BBB", LAP_S - 0.4)))["AAA"]
+    np.testing.assert_allclose(lapped.seconds[1:, :-1], 0.4, atol=1e-6)
+
+
+def test_racing_pair_has_the_smallest_median_gap():
+    session = ring_session(_behind("AAA", 0.0), _behind("BBB", 5.0), _behind("CCC", 7.0), _behind("DDD", 7.5, n_laps=3))
+    assert racing_pair(session) == ("BBB", "CCC")
+    assert racing_pair(replace(session, name="Qualifying")) == ("AAA", "BBB")
+    assert racing_pair(ring_session(_behind("AAA", 0.0))) is None
+
+
+def test_history_counts_retirements_and_stops():
+    stopped = _behind("BBB", 2.0, n_laps=3)
+    stopped = replace(stopped, laps=replace(stopped.laps, pit_in=np.array([False, True, False])))
+    session = ring_session(_behind("AAA", 5.0), stopped)
+    session = replace(session, spells=(Spell(100 + 1.2 * LAP_S, 100 + 1.5 * LAP_S, "safety car"),))
+    history = race_history(session)
+    assert history.position[:, 2].tolist() == [2, 1]
+    assert history.gap[:, 2].tolist() == [3, 0]
+    assert history.position[0, 3] == 1
+    assert np.isnan(history.gap[1, 3])
+    assert history.stops == {"AAA": (), "BBB": (2,)}
+    assert history.flags == ((2, 2, "safety car"),)
+
+
+@pytest.mark.bulk
+def test_real_gaps_and_positions(china, china_feed):
+    """LEC was 0.58 s behind HAM at the end of lap 20; positions equal those of FastF1."""
+    session = china[0]
+    ahead = cars_ahead(session)["LEC"]
+    here = ahead.seconds[ahead.laps == 20]
+    assert here[0, -1] == pytest.approx(0.58, abs=0.005)
+    ends = [session.driver(code).laps.end[19] for code in ("LEC", "HAM")]
+    assert here[0, -1] == pytest.approx(ends[0] - ends[1], abs=0.005)
+    assert len(free_laps(session, "LEC", ahead.laps.tolist())) == len(ahead.laps) - ahead.close.sum()
+    assert racing_pair(session) == ("OCO", "TSU")
+    history = race_history(session)
+    for code in ("PIA", "LEC", "TSU"):
+        official = china_feed.laps.pick_drivers(code)
+        row = history.position[history.codes.index(code)]
+        np.testing.assert_array_equal(row[official["LapNumber"].astype(int) - 1], official["Position"])
+    assert history.stops["HAM"] == (13, 37)
