@@ -25,16 +25,8 @@ def pairs() -> Iterator[tuple[str, KeypointSet, KeypointSet]]:
             print(f"{name}: skipped, there is no {path}")
             continue
         table = keypoints.clean(keypoints.read(path), fill_seconds=keypoints.FILL_SECONDS)
-        yield name, *halves(table)
+        at = int(0.6 * table.n_frames)
+        parts = table.slice(0, at, f"{name}, first"), table.slice(at, table.n_frames, f"{name}, rest")
+        yield name, *(KeypointSet((part,), part.name) for part in parts)
     whole = mice.simulate_recordings(12, 2000, seed=0)
     yield "simulated", KeypointSet(whole.tables[:8], "train"), KeypointSet(whole.tables[8:], "test")
-
-
-def halves(table: keypoints.KeypointTable) -> tuple[KeypointSet, KeypointSet]:
-    """Split a recording after 60% of its frames."""
-    at = int(0.6 * table.n_frames)
-    first, rest = f"{table.name}, first", f"{table.name}, rest"
-    return (
-        KeypointSet((table.slice(0, at, first),), first),
-        KeypointSet((table.slice(at, table.n_frames, rest),), rest),
-    )

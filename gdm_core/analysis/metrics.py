@@ -13,7 +13,7 @@ import pandas as pd
 
 from gdm_core.adaptation import adapt
 from gdm_core.analysis import baselines
-from gdm_core.analysis.state_scores import MAX_NEIGHBOUR_SAMPLES, StateScores, state_baselines, state_scores
+from gdm_core.analysis.state_scores import StateScores, state_baselines, state_scores
 from gdm_core.errors import DataError, FitError
 from gdm_core.forecast import coverage, outcomes, width
 from gdm_core.maths.gaps import carry_forward
@@ -90,7 +90,6 @@ class Scores(StateScores, PredictionScores):
     ar1_log_likelihood_train: float | None
     ar1_log_likelihood_test: float | None
     baselines: Mapping[str, StateScores] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; non-finite numbers become None."""
@@ -144,7 +143,6 @@ class Scores(StateScores, PredictionScores):
             rows.append((f"ELBO per time step, {side} (nats)", _number(getattr(self, f"elbo_{side}")), baseline))
         text = [self.model + (f", posterior {self.posterior}" if self.posterior else "")]
         text += align([("", "model", "baselines"), *rows])
-        text += [f"Note: {note}" for note in self.notes]
         return "\n".join(text)
 
 
@@ -156,38 +154,6 @@ def align(rows: list[tuple[str, ...]]) -> list[str]:
 
 def _number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
-
-
-def collect_notes(
-    train: Trials,
-    test: Trials,
-    known: npt.NDArray[np.int64],
-    truth: npt.NDArray[np.int64],
-    n_states: int,
-    has_untrained: bool,
-) -> tuple[str, ...]:
-    """Return notes on missing or approximate scores."""
-    notes = []
-    if (truth == UNLABELLED).all():
-        notes.append("No test sample has a label, so there are no state scores.")
-    else:
-        if (known == UNLABELLED).all():
-            notes.append("No training sample has a label, so scores that predict labels are missing.")
-        labels = set(np.unique(np.concatenate([known, truth])).tolist()) - {UNLABELLED}
-        if len(labels) != n_states:
-            notes.append(
-                f"{n_states} states for {len(labels)} labels cannot be matched one to one: each state predicts its majority "
-                "training label (many-to-one)."
-            )
-    if int((known != UNLABELLED).sum()) > MAX_NEIGHBOUR_SAMPLES:
-        notes.append(f"Nearest neighbours are among {MAX_NEIGHBOUR_SAMPLES:,} random training samples.")
-    if train.n_samples > baselines.MAX_TRAINING_SAMPLES:
-        notes.append(f"k-means and the HMM use the first {baselines.MAX_TRAINING_SAMPLES:,} training samples.")
-    if test.n_samples > MAX_ORIGINS:
-        notes.append(f"Forecasts start from about {MAX_ORIGINS:,} evenly spaced origins.")
-    if not has_untrained:
-        notes.append("This model family has no untrained control.")
-    return tuple(notes)
 
 
 # ---- observations -------------------------------------------------------------------------------------------------
@@ -290,7 +256,6 @@ def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: in
         "n_states": soft.shape[1],
         "n_train": ours.n_samples,
         "n_test": theirs.n_samples,
-        "notes": collect_notes(ours, theirs, known, truth, soft.shape[1], untrained is not None),
     }
     linear = baselines.LinearAR.fit(ours)
     yield {
