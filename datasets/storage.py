@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -42,31 +43,18 @@ def cache_dir(name: str) -> Path:
 
 def files_below(endings: tuple[str, ...]) -> list[str]:
     """List up to MAX_FILES files of the user with these endings in the data folder."""
-    root, found = data_dir(), list[str]()
-    for path in sorted(root.rglob("*")):
-        inside = path.relative_to(root)
-        if inside.parts[0] in CACHES or path.name.startswith(".") or not path.is_file():
-            continue
-        if path.name.lower().endswith(endings):
-            found.append(inside.as_posix())
-            if len(found) == MAX_FILES:
-                break
-    return found
+    root = data_dir()
+    inside = (path.relative_to(root) for path in sorted(root.rglob("*")) if path.is_file())
+    found = (one.as_posix() for one in inside if one.parts[0] not in CACHES and not one.name.startswith("."))
+    return list(islice((name for name in found if name.lower().endswith(endings)), MAX_FILES))
 
 
 def move_aside(path: Path) -> Path:
-    """Rename a damaged file, and return its new path."""
-    for attempt in range(1000):
-        aside = path.with_name(f"{path.name}.damaged-{attempt}" if attempt else f"{path.name}.damaged")
-        if not aside.exists():
-            try:
-                path.replace(aside)
-            except OSError as error:
-                raise StorageError(
-                    f"{path} is damaged, and cannot be moved aside. {describe_write_error(error)}"
-                ) from error
-            return aside
-    raise DataError(f"There are too many damaged copies of {path.name} in {path.parent}. Delete some of them.")
+    """Rename a damaged file, replacing an earlier damaged copy, and return its new path."""
+    try:
+        return path.replace(path.with_name(f"{path.name}.damaged"))
+    except OSError as error:
+        raise StorageError(f"{path} is damaged, and cannot be moved aside. {describe_write_error(error)}") from error
 
 
 class StorageError(DataError):

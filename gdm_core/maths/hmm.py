@@ -100,8 +100,10 @@ def log_normalise(log_weights: Float) -> tuple[Float, Float]:
     return log_weights - total[..., None], total
 
 
-def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> ChainPosterior:
-    """Run the forward-backward algorithm.
+def posterior(
+    log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool, smooth: bool = True
+) -> ChainPosterior:
+    """Run the forward-backward algorithm, or the forward pass alone.
 
     log_likelihoods  [T, K]
     log_initial      [K]
@@ -114,7 +116,7 @@ def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float
         states, log_sums = softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)
         pairs = np.where(starts[:, None], 0.0, states)[:, None, :]
         return ChainPosterior(float(log_sums.sum()), states, pairs)
-    pairs, total = _probabilities(log_likelihoods, log_initial, log_transitions, starts, smooth=True)
+    pairs, total = _probabilities(log_likelihoods, log_initial, log_transitions, starts, smooth)
     states = np.einsum("tij->tj", pairs)
     pairs[starts] = 0.0
     return ChainPosterior(total, states, pairs)
@@ -122,12 +124,7 @@ def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float
 
 def filter_states(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:
     """Return the filtered probabilities [T, K], given samples up to each one."""
-    log_likelihoods = np.maximum(log_likelihoods, LOG_ZERO)
-    if log_transitions.ndim == 3 and log_transitions.shape[1] == 1:
-        log_prior = np.where(starts[:, None], log_initial, log_transitions[:, 0])
-        return softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)[0]
-    pairs, _ = _probabilities(log_likelihoods, log_initial, log_transitions, starts, smooth=False)
-    return np.asarray(np.einsum("tij->tj", pairs))
+    return posterior(log_likelihoods, log_initial, log_transitions, starts, smooth=False).states
 
 
 def most_probable_path(chain: ChainPosterior) -> npt.NDArray[np.int64]:
