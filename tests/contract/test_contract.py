@@ -288,8 +288,11 @@ def test_missing_data_keeps_the_fit_sound(name, pattern):
         assert np.isfinite(found).all()
 
 
+RARE_EM = ("arhmm sticky", "arhmm recurrent", "slds", "slds recurrent only")
+
+
 @pytest.mark.parametrize(
-    "name", ["arhmm", "arhmm sticky", "arhmm recurrent", "slds", "slds recurrent", "slds recurrent only", "pdlds"]
+    "name", ["arhmm", "slds recurrent", "pdlds", *(pytest.param(name, marks=pytest.mark.bulk) for name in RARE_EM)]
 )
 def test_em_fits_ignore_the_order_of_trials(name):
     for parameter, value in MODELS[name]().fit(list(recordings())[::-1]).params_.items():

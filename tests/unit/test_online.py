@@ -45,8 +45,13 @@ def fitted(name: str):
     return model
 
 
+QUICK = ("gdm", "gdm places", "arhmm", "arhmm sticky")
+
+
 @pytest.mark.parametrize("lag", [0, 4])
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.bulk) for name in EXACT]
+)
 def test_filter_equals_smoothing_of_the_past(name, lag):
     y, model = recording(gaps=name.startswith("arhmm")), fitted(name)
     known = model.filter(y, lag)
