@@ -219,7 +219,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             shell.error("None of these files can be read", next(iter(found.troubles.values()), "They are empty."))
             return None
         of = settings.scope(sorted(key for key, _ in given))
-        sheet, named, trouble = files.sheet_of(found, path, of)
+        sheet, named, trouble = files.sheet_of(found, path)
         wrong, suffix = dict[str, str](), ""
         if sheet is not None and not trouble:
             sheet, suffix = files.offer_suffix(sheet, found, of)

@@ -19,6 +19,7 @@ from datasets.cohort_files import PathOrFile
 from datasets.keypoints import FeatureSet
 from datasets.storage import data_dir
 from datasets.tables import path_within
+from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
 from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, format_list, match_by_suffix, match_sheet
@@ -27,7 +28,8 @@ from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
 from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
-from pages.ui.controls import number, one_of, switch, text
+from pages.ui.controls import number, one_of, switch
+from pages.ui.downloads import download
 from pages.ui.shell import Frame
 from pages.ui.uploads import Upload, uploader
 
@@ -201,8 +203,8 @@ def _join(made: Read, given: PathOrFile, found: Any) -> None:
 
 
 # ---- the sheet ----------------------------------------------------------------------------------------------------------
-def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str, str]:
-    """Return the uploaded, found or typed sheet, its name, and an error."""
+def sheet_of(read_: Read, path: str) -> tuple[pd.DataFrame | None, str, str]:
+    """Return the uploaded or found sheet, its name, and an error; without one, offer a template."""
     file = next(iter(uploads_of(SHEET)), None)
     named = "" if file is None else file.name
     given: Any = file
@@ -221,52 +223,15 @@ def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str,
         within = cohort_files.extract_sheet(source) if list(read_.sources.values()).count(source) > 1 else None
         if within is not None and within.shape[1] > 1:
             return within, f"in {source.name}", ""
-    return _typed(read_.names, of), "typed", ""
+    _offer_template(read_.names)
+    return None, "", ""
 
 
-def _typed(names: list[str], of: str) -> pd.DataFrame | None:
-    """Return the sheet typed on the page; None until it has a condition."""
-    of = settings.scope(of, names)
-    st.html('<p class="gdm-panel-title">Sheet</p>')
-    shell.quiet(
-        "Upload a CSV or XLSX sheet on the left, or fill in this table. You can paste cells from a spreadsheet."
-    )
-    about = "Comma-separated names, such as animal, group, dose."
-    asked = text("Columns", f"{ANIMAL}, group", key="columns", of=of, help=about)
-    columns = [one for one in dict.fromkeys(map(str.strip, asked.split(","))) if one and one.casefold() != RECORDING]
-    if not columns:
-        shell.quiet("Name at least one column, such as group or dose.")
-        return None
-    # Keep typed cells when the editor is removed or its columns change.
-    written: dict[str, pd.Series] = st.session_state.setdefault(f"{_SENT}written-{of}", {})
-    key = f"{KEPT}typed-{of}-{settings.scope(columns)}"
-    begun = f"{_SENT}{key}"
-    if key not in st.session_state or begun not in st.session_state:
-        empty = pd.Series("", range(len(names)), dtype="string")
-        st.session_state[begun] = pd.DataFrame({RECORDING: names, **{c: written.get(c, empty) for c in columns}})
-    typed = st.data_editor(
-        st.session_state[begun],
-        key=key,
-        hide_index=True,
-        width="stretch",
-        disabled=[RECORDING],
-        height=min(420, 38 + 35 * len(names)),
-    )
-    written |= {c: typed[c].astype("string").fillna("") for c in columns}
-    filled = {c: its.mask(its == "") for c in columns for its in [written[c].str.strip()]}
-    sheet = pd.DataFrame({RECORDING: names} | {c: _numbers(its) for c, its in filled.items() if its.notna().any()})
-    lacking = [f"{c} of {n}" for c in sheet if (n := int(sheet[c].isna().sum()))]
-    if lacking and sheet.shape[1] > 1:
-        shell.quiet(f"Empty cells: {', '.join(lacking)} recordings.")
-    return sheet if set(sheet) - {RECORDING, ANIMAL} else None
-
-
-def _numbers(cells: pd.Series) -> pd.Series:
-    """Convert columns that contain only numbers."""
-    try:
-        return pd.to_numeric(cells.astype(object))
-    except ValueError:
-        return cells.astype(object).where(cells.notna(), np.nan)
+def _offer_template(names: list[str]) -> None:
+    """Ask for a sheet, and offer one with the names of the recordings."""
+    shell.empty("Add a sheet", "One row per recording: its name, the animal, and conditions such as group or dose.")
+    blank = pd.DataFrame({RECORDING: names}).assign(**{ANIMAL: "", "group": ""})
+    download("Sheet to fill in (CSV)", lambda: csv(blank), "sheet.csv", key="study-template")
 
 
 def offer_suffix(sheet: pd.DataFrame, found: Read, of: str) -> tuple[pd.DataFrame, str]:

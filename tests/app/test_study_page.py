@@ -105,26 +105,13 @@ def test_suffix_of_file_names_is_offered(tmp_path):
     assert "between control and treated" in words(app)
 
 
-def test_sheet_can_be_typed_on_the_page(tmp_path, monkeypatch):
+def test_template_of_the_sheet_lists_the_recordings(tmp_path):
     (tmp_path / folder(tmp_path) / "sheet.csv").unlink()
-    asked = STATES | {"path": "mice"}
-    written: dict[str, list[str]] = {}
-    drawn = record(monkeypatch)
-
-    def typed(shown: pd.DataFrame, **_: object) -> pd.DataFrame:
-        """Stand in for the editor, which a test cannot type into."""
-        return shown.assign(**{c: its for c, its in written.items() if c in shown})
-
-    monkeypatch.setattr("pages.study.files.st.data_editor", typed)
-    app = opened("study", **asked)
-    (columns,) = [each for each in app.text_input if each.label == "Columns"]
-    columns.set_value("animal, dose").run()
-    written |= {"animal": [f"m{i // 2}" for i in range(12)]}
-    app.run()
-    assert "study-dots" not in drawn, "animals alone cannot be compared"
-    written |= {"dose": ["0", "0", "1", "1", "3", "3", "0", "0", "1", "1", "", ""]}
-    app.run()
-    assert "study-dots" in drawn
+    app = opened("study", **STATES, path="mice")
+    assert "Add a sheet" in words(app)
+    template = pd.read_csv(io.BytesIO(file_makers(app)["sheet.csv"]()))
+    assert list(template.columns) == ["recording", "animal", "group"]
+    assert len(template) == 12
 
 
 def test_stopped_import_continues_where_it_was(tmp_path, monkeypatch):
