@@ -23,7 +23,7 @@ from .readers.hdf import read_analysis
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
 from .readers.quality import LOW_SCORE, QualityReport, channel_quality, outlier_mask, percent
 from .readers.roles import Role, columns_with, find_recording_columns, format_cell, guess_roles, is_numeric
-from .readers.source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
+from .readers.source import Readable, Source, open_source
 from .tables import MAX_TRIALS, Table
 from .tables import read as read_table
 
@@ -42,22 +42,16 @@ _SENSOR = re.compile(
 )
 
 
-def read(
-    source: Readable,
-    name: str | None = None,
-    rate_hz: float | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> KeypointTable:
+def read(source: Readable, name: str | None = None, rate_hz: float | None = None) -> KeypointTable:
     """Read a recording from a tracking file or table.
 
     source    a path, bytes, or an open file
     name      name of the file; needed for bytes
     rate_hz   frames per second; by default from a table's time column, else 30 with a note
-    limits    limits on the size of the file
     """
     if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
         raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")
-    return _read_source(open_source(source, name, limits), rate_hz)
+    return _read_source(open_source(source, name), rate_hz)
 
 
 def _read_source(source: Source, rate_hz: float | None) -> KeypointTable:
@@ -165,11 +159,7 @@ def _group_recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[
 
 
 def read_any(
-    source: Readable,
-    name: str | None = None,
-    rate_hz: float | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    sheet: str | None = None,
+    source: Readable, name: str | None = None, rate_hz: float | None = None, sheet: str | None = None
 ) -> KeypointTable | Table:
     """Read keypoints from a tracking file, or else a table.
 
@@ -178,19 +168,16 @@ def read_any(
     source    a path, bytes, or an open file
     name      name of the file; needed for bytes
     rate_hz   frames per second; by default from the file, else 30
-    limits    limits on the size of the file
     sheet     sheet of a workbook; by default the first with a numeric column
     """
-    opened = open_source(source, name, limits)
+    opened = open_source(source, name)
     tracked = opened.suffix in _HDF
     if opened.suffix in (".csv", ".tsv", ".txt"):
         tracked = looks_like_deeplabcut(sniff(opened))
     elif opened.suffix == ".npz" and not opened.packed:
         with open_archive(opened) as archive:
             tracked = "keypoints.npy" in archive.namelist()
-    if tracked:
-        return read(source, name, rate_hz, limits)
-    return read_table(source, name, limits, sheet)
+    return read(source, name, rate_hz) if tracked else read_table(source, name, sheet)
 
 
 def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:

@@ -16,11 +16,11 @@ from gdm_core.trials import Trial, Trials, working_precision
 from .readers.formats import READABLE, read_frame
 from .readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
 from .readers.roles import Role, check_roles, columns_with, describe_column, format_cell, guess_roles, numeric_values
-from .readers.source import DEFAULT_LIMITS, Limits, Readable, open_source, path_within
+from .readers.source import Readable, open_source, path_within
 from .readers.timing import Clock, TimeUnit, clock_from_steps, describe_times, nearest_sample, read_clock, resample
 
 __all__ = [
-    "DEFAULT_LIMITS", "READABLE", "TEMPLATES", "Clock", "Limits", "QualityReport", "Role", "Table", "path_within",
+    "READABLE", "TEMPLATES", "Clock", "QualityReport", "Role", "Table", "path_within",
     "read", "template",
 ]  # fmt: skip
 
@@ -204,20 +204,14 @@ class Table:
         return [(f"{name[0]} {format_cell(words[i])}", order[bounds[i] : bounds[i + 1]]) for i in range(len(words))]
 
 
-def read(
-    source: Readable,
-    name: str | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    sheet: str | None = None,
-) -> Table:
+def read(source: Readable, name: str | None = None, sheet: str | None = None) -> Table:
     """Read a table from a file.
 
     source    a path, bytes, or an open file
     name      name of the file; needed for bytes
-    limits    limits on the size of the file
     sheet     sheet of a workbook; by default the first with a numeric column
     """
-    opened = open_source(source, name, limits)
+    opened = open_source(source, name)
     frame, notes, sheets, chosen = read_frame(opened, sheet)
     return Table(frame, guess_roles(frame), opened.name, tuple(notes), sheets, chosen)
 

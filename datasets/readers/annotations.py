@@ -15,7 +15,7 @@ from gdm_core.errors import ConfigError, DataError
 
 from .delimited import read_delimited
 from .roles import format_cell, numeric_values
-from .source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
+from .source import Readable, Source, open_source
 from .timing import read_clock
 
 _START = re.compile(r"^(start|onset|begin|from)", re.IGNORECASE)
@@ -46,9 +46,7 @@ class Annotation:
     notes: tuple[str, ...] = ()
 
 
-def read_annotation(
-    source: Readable, rate_hz: float, name: str | None = None, limits: Limits = DEFAULT_LIMITS
-) -> Annotation:
+def read_annotation(source: Readable, rate_hz: float, name: str | None = None) -> Annotation:
     """Read labels from a table of bouts, events, or one label per row.
 
     Bouts are in seconds, or in frames if their columns are named so. Rows without a behaviour are unlabelled. Rows with a
@@ -57,11 +55,10 @@ def read_annotation(
     source    a path, bytes, or an open file
     rate_hz   frames per second of the recording
     name      name of the file; needed for bytes
-    limits    limits on the size of the file
     """
     if not rate_hz > 0:
         raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")
-    opened = open_source(source, name, limits)
+    opened = open_source(source, name)
     if opened.suffix not in (".txt", ".csv", ".tsv"):
         raise DataError(
             f"{opened.name} is not a table of labels (.csv, .tsv, .txt). Export it from BORIS, or save columns start, stop "

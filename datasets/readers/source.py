@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import IO
+from typing import IO, ClassVar
 
 from gdm_core.errors import DataError, GdmError
 from gdm_core.text import shorten
@@ -63,15 +63,12 @@ class Limits:
     values: int = 250_000_000
 
 
-DEFAULT_LIMITS = Limits()
-
-
 @dataclass(frozen=True)
 class Source:
     """A named file to read, possibly compressed with gzip."""
 
+    limits: ClassVar[Limits] = Limits()
     name: str
-    limits: Limits
     size: int  # in bytes, before unpacking
     _content: Path | bytes | IO[bytes]
 
@@ -147,11 +144,7 @@ class BoundedStream(io.RawIOBase):
         return len(block)
 
 
-def open_source(
-    source: Readable,
-    name: str | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> Source:
+def open_source(source: Readable, name: str | None = None) -> Source:
     """Make a Source from a path, named bytes or an open binary file."""
     content: Path | bytes | IO[bytes]
     if isinstance(source, str | Path):
@@ -165,14 +158,14 @@ def open_source(
     else:
         content = source
         name, size = _file_name(name or getattr(source, "name", None)), source.seek(0, os.SEEK_END)
-    if size > limits.file_bytes:
+    if size > (limit := Source.limits.file_bytes):
         raise DataError(
-            f"{name} has {size:,} bytes; the limit is {limits.file_bytes:,}. "
+            f"{name} has {size:,} bytes; the limit is {limit:,}. "
             "Split it, or convert it to Parquet, which is much smaller."
         )
     if size == 0:
         raise DataError(f"{name} is empty.")
-    return Source(name, limits, size, content)
+    return Source(name, size, content)
 
 
 def _file_name(name: str | None) -> str:

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from datasets import keypoints, tables
-from datasets.tables import Limits, Role
+from datasets.readers.source import Limits, Source
+from datasets.tables import Role
 from gdm_core.errors import ConfigError, DataError
 from tests.support.real import recorded
 from tests.support.table_files import NUMBERS, PLAIN, book, check, check_plain, csv, npy, npz, written
@@ -147,15 +148,16 @@ def test_long_table_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch):
     assert table.frame["a"].tolist() == list(range(50))
 
 
-def test_files_over_the_limits_are_refused():
-    with pytest.raises(DataError, match="the limit is 100"):
-        tables.read(csv(), "a.csv", limits=Limits(file_bytes=100))
-    with pytest.raises(DataError, match="limit is 3"):
-        tables.read(csv(), "a.csv", limits=Limits(columns=3))
-    with pytest.raises(DataError, match="limit of 1,000 bytes"):
-        tables.read(gzip.compress(csv() * 5), "a.csv.gz", limits=Limits(unpacked_bytes=1000))
-    with pytest.raises(DataError, match="59 rows"):
-        tables.read(written(PLAIN, "parquet"), "a.parquet", limits=Limits(rows=59))
+def test_files_over_the_limits_are_refused(monkeypatch):
+    for limits, content, name, says in (
+        (Limits(file_bytes=100), csv(), "a.csv", "the limit is 100"),
+        (Limits(columns=3), csv(), "a.csv", "limit is 3"),
+        (Limits(unpacked_bytes=1000), gzip.compress(csv() * 5), "a.csv.gz", "limit of 1,000 bytes"),
+        (Limits(rows=59), written(PLAIN, "parquet"), "a.parquet", "59 rows"),
+    ):
+        monkeypatch.setattr(Source, "limits", limits)
+        with pytest.raises(DataError, match=says):
+            tables.read(content, name)
 
 
 def test_pickles_are_never_opened(tmp_path: Path):
