@@ -34,10 +34,9 @@ def describe_states(study: Study, recordings: Mapping[str, Trial]) -> list[str]:
     spread = np.sqrt(np.maximum(ratio(squares, n.sum(axis=0)) - mean**2, 0.0))
     far = np.nan_to_num(ratio(ratio(total, n) - mean, spread), nan=0.0)
     found = []
-    for its in far:
+    for its, samples in zip(far, n.sum(axis=1), strict=True):
         most = [i for i in np.argsort(-np.abs(its), kind="stable")[:MOST_NAMED] if abs(its[i]) >= LEAST_SDS]
         sides = {"high": [channels[i] for i in most if its[i] > 0], "low": [channels[i] for i in most if its[i] < 0]}
-        found.append(
-            "; ".join(f"{side} {', '.join(those)}" for side, those in sides.items() if those) or "near the mean"
-        )
+        text = "; ".join(f"{side} {', '.join(those)}" for side, those in sides.items() if those)
+        found.append(text or ("near the mean" if samples else "–"))
     return found

@@ -308,7 +308,7 @@ def test_states_are_described_by_their_channels():
     first, second, _, never = describe_states(study, recordings)
     assert first == "high speed; low height"
     assert second == "high height; low speed"
-    assert never == "near the mean"
+    assert never == "–"
 
 
 # ---- the file -----------------------------------------------------------------------------------------------------
