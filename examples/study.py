@@ -31,7 +31,7 @@ for note in study.notes:
 flow = study.flow(between="group")
 print(f"flow: distance {flow.distance:.2f}, p = {flow.p:.3f} ({flow.n} animals)")
 table = study.compare("mean_bout_s", between="group")
-shown = ["state", "mean_control", "mean_treated", "effect_low", "effect_high", "p_holm"]
+shown = ["name", "mean_control", "mean_treated", "effect_low", "effect_high", "p_holm"]
 print(table[shown].round(3).to_string(index=False))
 
 # %% Draw three animals of each group
