@@ -213,6 +213,7 @@ class Channel:
     _asked: tuple[int, float] = (-1, 0.0)  # after which run the next one was requested, and when
     _sent: dict[str, Panel] = field(default_factory=dict)
     _scripted: dict[str, Panel] = field(default_factory=dict)  # drawn by a script since they were sent
+    _script_messages: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the last run that drew each panel
     _scene: Scene | None = None
     _next: Scene = field(default_factory=Scene)
     _pointer: Pointer | None = None
@@ -236,7 +237,11 @@ class Channel:
         """Start updates of the scene that the script has left."""
         with self._lock:
             self._scene = self._next
-            self._scripted |= self._scene.first_panels
+            for key, panel in self._scene.first_panels.items():
+                message = panel.message()
+                if message != self._script_messages.get(key):
+                    self._sent.pop(key, None)  # the browser draws the script's panel
+                self._scripted[key], self._script_messages[key] = panel, message
         if self.listener is not None:
             self.listener()
 
@@ -295,7 +300,8 @@ class Channel:
     def _changes(self, scene: Scene) -> list[str]:
         """Return a message with the panels that differ from those in the browser.
 
-        The browser shows the last message, or what a script has drawn since: Streamlit skips elements that did not change.
+        The browser shows the last message, or what a script has drawn since: Streamlit skips elements equal to those of the
+        last run.
         """
         changed: dict[str, Panel] = {}
         for key, part in scene.make().items():

@@ -86,7 +86,7 @@ def _make_content(view: View, rows_of: Rows) -> CardContent:
     """Return the current card; request missing scores."""
     query, state = query_scores(view), view.state
     rows = rows_of(query.value) if query.value is not None else []
-    seeds = other_seeds(view) if query.fresh else _cancel_seeds(view)
+    seeds = other_seeds(view) if query.fresh else []
     rows = with_spread(rows, [rows_of(found) for found in seeds])
     scored: PageSpec | None = query.about
     if query.fresh:
@@ -110,7 +110,7 @@ def other_seeds(view: View) -> list[Mapping[str, Any]]:
     """Return the known scores of fits from other seeds; the next one is computed at low priority."""
     spec, queries, measure = view.state.spec, view.fit.queries, view.spec.measure
     if not view.settled or spec is None or "seed" not in spec.config:
-        return _cancel_seeds(view)
+        return []
     if view.shipped_scores is not None:
         return list(view.shipped_scores.get("seeds", []))
     found: list[Mapping[str, Any]] = []
@@ -135,14 +135,6 @@ def other_seeds(view: View) -> list[Mapping[str, Any]]:
         if fit.pending:
             break
     return found
-
-
-def _cancel_seeds(view: View) -> list[Mapping[str, Any]]:
-    """Cancel fits of other seeds, since the displayed fit needs the workers."""
-    for more in range(1, more_seeds() + 1):
-        view.fit.queries.cancel(f"seed-{more}{FIT}")
-        view.fit.queries.cancel(f"seed-{more}")
-    return []
 
 
 def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:

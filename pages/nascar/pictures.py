@@ -81,18 +81,12 @@ def make_panels(
     trial, which, truth = reading.trial, view.index, truth_of(reading.trial)
     states = None if isinstance(reading, Undecoded) else reading.states
     height, low = _heights(trial)
-    true = view.state.memoize(
-        ("true", which),
-        lambda: draw_data(
-            trial,
-            truth,
-            "Ground truth",
-            "" if (dots := locate(trial)) is None else DOTS,
-            height=height,
-            dots=dots,
-        ),
-        of=(trial,),
-    )
+
+    def draw_true() -> Figure:
+        dots = locate(trial)
+        return draw_data(trial, truth, "Ground truth", "" if dots is None else DOTS, height=height, dots=dots)
+
+    true = _draw_once(view, "true", draw_true)
     title = reading.title if isinstance(reading, Undecoded) else ""
     inferred = Picture(None, "inferred-track", revision=revision, title=title, note=reading.note)
     if states is not None:
@@ -106,8 +100,8 @@ def make_panels(
     rows = {"true": truth} | ({} if states is None else {"inferred": states})
     if isinstance(reading, Decoded) and reading.differs is not None:
         rows[DIFFERS] = reading.differs
-    channels = view.state.memoize(
-        ("channels", which), lambda: figures.channel_strip(trial.y, start=trial.start_seconds, height=90), of=(trial,)
+    channels = _draw_once(
+        view, "channels", lambda: figures.channel_strip(trial.y, start=trial.start_seconds, height=90)
     )
     return by_key(
         Picture(true, "true-track", revision=revision, still=True),
@@ -115,6 +109,14 @@ def make_panels(
         *_strips(view, reading, now, rows, low, revision, close),
         Picture(channels, "channels", revision=revision, still=True),
     )
+
+
+def _draw_once(view: View, name: str, draw: Callable[[], Figure]) -> Figure:
+    """Return a figure that depends on the trial alone, the same object for every fit."""
+    drawn: tuple[Trial, Figure] | None = view.fit.memory.get((name, view.index))
+    if drawn is None or drawn[0] is not view.trial:
+        drawn = view.fit.memory[name, view.index] = view.trial, draw()
+    return drawn[1]
 
 
 def make_preview(view: View) -> preview_figures.SliderPreview:

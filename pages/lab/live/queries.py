@@ -154,6 +154,17 @@ class Queries:
             self._unseen.discard(name)
             self._pending.pop(name).job.cancel()
 
+    def cancel_idle(self) -> None:
+        """Cancel the queries of low priority."""
+        for name in self._idle & set(self._pending):
+            self.cancel(name)
+
+    def cancel_queued(self, names: Iterable[str]) -> None:
+        """Cancel those queries of these names that no worker has begun."""
+        for name in names:
+            if name in self._pending and self._pending[name].job.poll().status is JobStatus.QUEUED:
+                self.cancel(name)
+
     def cancel_all(self) -> None:
         for name in list(self._pending):
             self.cancel(name)

@@ -240,7 +240,7 @@ class FitSession:
         self.engine, self.name = engine, name
         self.queries, self.preview_queries = Queries(engine, name), Queries(engine, name)
         self.query = self.queries.ask
-        self.memory: dict[str, Any] = {}
+        self.memory: dict[Hashable, Any] = {}
         self._spec: PageSpec | None = None
         self._job: Job | None = None
         self._results: OrderedDict[str, FitResult] = OrderedDict()
@@ -269,6 +269,7 @@ class FitSession:
         self._message, self._cancelled = "", False
         self._job = self.preview_queries.pop_running(f"fit-{spec.n_states}", spec.key)
         self.preview_queries.cancel_all()  # a waiting fit is submitted again at a higher priority
+        self.queries.cancel_idle()  # the fit needs the workers
         if self._job is None:
             self._start()
 
@@ -384,19 +385,24 @@ class FitSession:
 
     # ---- fits of neighbouring settings --------------------------------------------------------------------------
     def fit_neighbours(self, specs: Sequence[PageSpec]) -> bool:
-        """Fit unknown settings at low priority, in their order; return whether results are missing."""
+        """Fit unknown settings at low priority, in their order; return whether results are missing.
+
+        Fits that wait for a worker, and are not among the first any more, are cancelled.
+        """
         current = self._state.result
         if self.running or current is None or current.seconds > SLOW_FIT_S:
             return False
         pending = 0
-        for spec in specs:
-            if pending == MAX_NEIGHBOURS:
-                break
+        left = iter(specs)
+        for spec in left:
             if self.find(spec) is None:
                 query = self.preview_queries.ask_fit(f"fit-{spec.n_states}", spec)
                 pending += query.pending
                 if query.fresh:
                     _keep(self._results, spec.key, query.value)
+            if pending == MAX_NEIGHBOURS:
+                break
+        self.preview_queries.cancel_queued(f"fit-{spec.n_states}" for spec in left)
         return pending > 0
 
     # ---- jobs ---------------------------------------------------------------------------------------------------

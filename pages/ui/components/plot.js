@@ -27,6 +27,24 @@ function loadPlotly(address) {
   return loading;
 }
 
+// Figures are drawn one after another, those of the page's picture first. Drawn in one go, none would appear before the last.
+const queue = [];
+
+function inTurn({ root }, draw) {
+  return new Promise((done, fail) => {
+    const isPicture = root.closest("[class*=st-key-gdm-panel-picture]") !== null;
+    queue.push({ isPicture, draw: () => draw().then(done, fail) });
+    if (queue.length === 1) setTimeout(drawNext);
+  });
+}
+
+async function drawNext() {
+  const next = queue.find(({ isPicture }) => isPicture) ?? queue[0];
+  await next.draw();
+  queue.splice(queue.indexOf(next), 1);
+  if (queue.length) setTimeout(drawNext); // lets the browser show the figure
+}
+
 // A toolbar is one stop of the Tab key; arrows move within it.
 function oneStop(plot) {
   const buttons = [...plot.querySelectorAll(".modebar-btn")];
@@ -196,7 +214,7 @@ export default function show(given) {
   if (!view.updates) plot.style.minHeight = `${options.height}px`;
 
   view.job = loadPlotly(options.plotly)
-    .then(async (Plotly) => {
+    .then((Plotly) => inTurn(view, async () => {
       if (!plot.isConnected || view.figure !== figure) return; // a newer figure came while loading
       const began = performance.now();
       // An earlier result that is marked as such, or has become the result, is the same drawing.
@@ -208,7 +226,7 @@ export default function show(given) {
       view.updates += 1;
       root.dataset.updateMs = (performance.now() - began).toFixed(1);
       root.dataset.updates = view.updates;
-    })
+    }))
     .catch((error) => {
       view.look = null;
       badge.hidden = false;

@@ -13,6 +13,7 @@ const REMIND_MS = 1000; // between two messages that the pointer is still near
 const RUN = "gdm:run"; // see channel.js
 const REPLAY = "replay"; // the slider over training steps, see scrubber.js
 const WAIT_TIMES = 400; // times 25 ms to wait for the server's picture after a release
+const REST_MS = 100; // a thumb that stands still may be released here: its value is fitted first
 const PASSING_MS = 80; // a pointer on its way elsewhere crosses a slider in less
 const NOTHING = { tables: [], of: "" };
 
@@ -26,6 +27,8 @@ function build(parent) {
     view.pressed = held;
     if (held && !(key in view.offers)) return; // no tables for this slider
     Object.assign(view, { key, value, held });
+    clearTimeout(view.rest);
+    if (held && view.pending === key && !follows(view)) view.rest = setTimeout(remind, REST_MS, view, key);
     if (!held) view.asked = {};
     if (held) {
       event.preventDefault(); // tells the scrubber that states are drawn
