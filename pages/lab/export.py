@@ -41,6 +41,16 @@ TAB = "Export"
 MODEL = "model.safetensors"
 PLANE, PREDICTION = "State map", "Prediction"
 SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
+SCORES_CODE = (  # of scripts for data without an expert's labels
+    "from gdm_core import evaluate",
+    "",
+    "scores = evaluate(model, train, test)  # print(scores) shows all scores and baselines",
+    'if (best := scores.best_baseline("matched_accuracy")) is not None:',
+    '    print(f"State accuracy, held-out: {scores.matched_accuracy:.3f} ({best[0]}: {best[1]:.3f})")',
+    "if scores.forecast_r2:",
+    "    ahead, persistence = scores.forecast_r2[-1], scores.persistence_r2[-1]",
+    '    print(f"Forecast R², {len(scores.forecast_r2)} steps ahead: {ahead:.3f} (persistence: {persistence:.3f})")',
+)
 WAIT_S = 5.0  # seconds that "Download all" waits for each figure that a worker computes
 Figures = Mapping[str, Callable[[], Figure | None]]
 File = tuple[str, Callable[[], bytes], str]  # label, function that makes it, name
@@ -159,8 +169,7 @@ def show_export(
     if isinstance(exact := view.read(exact=True), Decoded) and type(reading) is Decoded:
         reading = exact
     data, own = spec.dataset, figures(reading)
-    if data.recorded:
-        after = [*bouts_code(view, reading.naming), *after]
+    after = [*(bouts_code(view, reading.naming) if data.recorded else SCORES_CODE), *after]
     export = Export(
         view=view,
         spec=spec,

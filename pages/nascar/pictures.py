@@ -20,7 +20,7 @@ from pages.ui import legend
 from pages.ui.card import Score
 from pages.ui.plot import BADGES, Panel, Picture, by_key
 
-SIDE_BY_SIDE, STACKED = (280, 150), (195, 110)  # heights of a track and of the strips
+SIDE_BY_SIDE, STACKED = (280, 110), (195, 110)  # heights of a track and of the strips
 SHOWN_CHANNELS = 3  # that are drawn where there is no track
 DOTS = "Grey dots: positions estimated from single noisy samples."
 CLOSE_UP = "Mixed, paler colours: several states share the time step. Drag to pan."
@@ -101,7 +101,7 @@ def make_panels(
     if isinstance(reading, Decoded) and reading.differs is not None:
         rows[DIFFERS] = reading.differs
     channels = _draw_once(
-        view, "channels", lambda: figures.channel_strip(trial.y, start=trial.start_seconds, height=90)
+        view, "channels", lambda: figures.channel_strip(trial.y, start=trial.start_seconds, height=72)
     )
     return by_key(
         Picture(true, "true-track", revision=revision, still=True),
@@ -174,7 +174,7 @@ def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]], sta
     return figures.state_strips(
         rows,
         start=start,
-        height=96,
+        height=88,
         marks=marks,
         columns=figures.FEW_COLUMNS,
         caption=f"Averages over {window} time steps.",

@@ -25,6 +25,11 @@ from pages.ui.component import component
 CHECKOUT = Path(__file__).resolve().parents[2]
 LOCAL = ("localhost", "127.0.0.1", "::1")
 INSTALL = "pip install path/to/gdm-studio"
+DATA_SUMMARY = (
+    'for side, trials in (("Training", train), ("Held-out", test)):',
+    "    n_samples = sum(trial.n_samples for trial in trials)",
+    '    print(f"{side} trials: {len(trials)}, samples: {n_samples:,}, channels: {trials[0].n_channels}")',
+)
 
 
 def import_package(first: str, install: str) -> list[str]:
@@ -102,10 +107,10 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
     ]
     parts = [
         (f"{title}.{note} Needs GDM Studio: {install}" + (f"\n{link}" if link else ""), head),
-        ("Data.", [*recipe.lines]),
+        ("Data.", [*recipe.lines, *DATA_SUMMARY]),
         ("Fit.", fitting),
         ("Soft states.", inference),
-        ("Names and bouts, as on the page.", [*recipe.after]),
+        ("Names, bouts and scores, as on the page.", [*recipe.after]),
         ("Save.", saving),
     ]
     return [(comment, "\n".join(lines)) for comment, lines in parts if lines]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -156,7 +157,9 @@ def test_script_reproduces_the_states_of_the_page(page, tmp_path):
     assert link.startswith("http://localhost/nascar?")
     query = dict(parse_qsl(urlsplit(link).query))
     assert {"T": "200", "K": "3", "seed": "1", "view": "Export"}.items() <= query.items()
-    run_script(code, tmp_path)
+    said = run_script(code, tmp_path)
+    assert "Training trials: 1, samples: 200, channels: " in said
+    assert re.search(r"State accuracy, held-out: 0\.\d{3} \(.+: 0\.\d{3}\)", said)
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
     look = next(found.value for (name, _), found in live.queries._results.items() if name == "look")
