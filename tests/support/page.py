@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 from streamlit.testing.v1 import AppTest
 
 from pages.ui import navigation, server
@@ -12,17 +9,9 @@ from pages.ui import navigation, server
 APP = str(server.MAIN)
 
 
-@cache
-def _registered() -> dict[str, Any]:
-    """Return what an AppTest knows about the pages after its first run."""
-    return AppTest.from_file(APP).run()._registered_pages
-
-
 def opened(folder: str, /, **address: str) -> AppTest:
     """Open a page, given by its folder, at an address."""
-    app = AppTest.from_file(APP)
-    app._registered_pages = _registered()
-    return turned(app, folder, **address)
+    return turned(AppTest.from_file(APP).run(), folder, **address)
 
 
 def turned(app: AppTest, folder: str, /, **address: str) -> AppTest:
