@@ -14,13 +14,9 @@ BROWSER := $(ONE_THREAD) $(BIN)/pytest -n 2 --reruns 1 tests/browser
 app: $(VENV)/.installed
 	$(BIN)/gdm studio --port $(PORT)
 
-# Lint uses the processor time that the tests leave; its messages follow theirs.
-test: $(VENV)/.dev
-	@mkdir -p build
-	@nice -n 19 $(MAKE) lint >build/lint.log 2>&1 & lint=$$!; \
-	$(MAKE) fast && $(BROWSER) -m "not bulk"; tests=$$?; \
-	wait $$lint; linted=$$?; \
-	cat build/lint.log; exit $$((tests || linted))
+test: $(VENV)/.dev lint
+	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not browser and not bulk"
+	$(BROWSER) -m "not bulk"
 
 # What `make test` leaves out; run before a release.
 test-all: $(VENV)/.dev

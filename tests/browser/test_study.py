@@ -28,7 +28,7 @@ def test_study_survives_pages_and_reopens_from_its_file(visit, tmp_path):
     page = visit("/study?data=Your+files&hold=States+from+another+tool").ready("input[type=file]")
     states, sheet = _files()
     page.locator("[data-testid=stFileUploader]:visible input[type=file]").first.set_input_files(states)
-    expect(page.get_by_text("Columns", exact=True)).to_be_visible()  # the sheet can be typed instead
+    expect(page.get_by_role("button", name="Sheet to fill in (CSV)")).to_be_visible()
     page.locator("[data-testid=stFileUploader]:visible input[type=file]").last.set_input_files(sheet)
     result = page.get_by_text("between control and treated")
     expect(result).to_be_visible()
