@@ -397,7 +397,7 @@ def _run(
         raise FeedError(
             Reason.CRASHED,
             f"Loading {where} stopped unexpectedly (exit code {process.wait()}: {_last_line(complaints)}). "
-            "Try again; if it stops again, clear the FastF1 downloads.",
+            f"Try again; if it stops again, delete the folder {cache_dir('fastf1')}.",
         )
 
 

@@ -33,7 +33,7 @@ from gdm_core.study.text import count, plural
 from gdm_core.text import listed
 
 # Names of control groups, which come first.
-_CONTROLS = [
+_CONTROLS = (
     "control",
     "ctrl",
     "ctl",
@@ -46,7 +46,7 @@ _CONTROLS = [
     "untreated",
     "wt",
     "wildtype",
-]
+)
 MOST_GROUPS, MOST_SESSIONS = 50, 12
 LEVEL = 0.05
 

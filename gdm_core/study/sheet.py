@@ -22,7 +22,7 @@ RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
 ROWS_WITHOUT = "Rows of the sheet without a recording"
 _SYNONYMS = {
     RECORDING: ("recording", "file", "filename", "file name"),
-    ANIMAL: [
+    ANIMAL: (
         "animal",
         "subject",
         "participant",
@@ -33,7 +33,7 @@ _SYNONYMS = {
         "mouse",
         "mouse_id",
         "rat",
-    ],
+    ),
 }
 _YES = {"1", "1.0", "true", "yes", "y", "x", "exclude", "excluded"}
 _NO = {"0", "0.0", "false", "no", "n", "", "-", "keep", "nan", "none"}

@@ -208,6 +208,8 @@ class Counts:
             return ratio(bouts, minutes)
         if measure == "mean_bout_s":
             return ratio(self.seconds, bouts)
+        if measure != "median_bout_s":
+            raise ConfigError(f"{measure!r} is not a measure of states.")
         recording, place, _, long = self.runs
         found = pd.Series(long).groupby(recording * len(self.states) + place).median()
         return found.reindex(range(bouts.size)).to_numpy().reshape(bouts.shape) / self.rates[:, None]
@@ -216,6 +218,8 @@ class Counts:
         """Return a measure [R, K, K] of CHANGE_MEASURES, NaN without changes or time."""
         if measure == "transitions":
             return ratio(self.observed_changes, self.observed_minutes[:, :, None])
+        if measure != "transition_shares":
+            raise ConfigError(f"{measure!r} is not a measure of transitions.")
         return ratio(self.changes, self.changes.sum(axis=2, keepdims=True))
 
     def measure_recordings(self, measure: str) -> Floats:
@@ -226,6 +230,8 @@ class Counts:
                 return np.zeros(len(share))
             logs = np.log(np.where(share > 0, share, 1.0))
             return np.asarray(-(share * logs).sum(axis=1) / np.log(len(self.states)))
+        if measure != "changes_per_min":
+            raise ConfigError(f"{measure!r} is not a measure of recordings.")
         return ratio(self.observed_changes.sum(axis=(1, 2)), self.observed_minutes.sum(axis=1))
 
     def usage_over_time(self, bin_s: float) -> list[Floats]:

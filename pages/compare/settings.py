@@ -13,7 +13,7 @@ from gdm_core.models.registry import NAMED_MODELS, available
 from gdm_core.trials import Trials
 from pages import lab
 from pages.lab.card import OPEN_ON
-from pages.lab.live import open_on
+from pages.lab.live import require_open_fit
 from pages.lab.time_scale import choose_window, describe
 from pages.ui import navigation, shell
 from pages.ui import settings as ui_settings
@@ -293,7 +293,7 @@ def summarised(fingerprint: str, _source: ComparedData, length: int) -> Compared
 
 def _open(page: str) -> ComparedData | None:
     """Return the data that this visitor has open on a page."""
-    setting = open_on(page)
+    setting = require_open_fit(page)
     if setting is None:
         return None
     data, choice = setting.dataset, setting.choice

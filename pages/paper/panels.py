@@ -23,7 +23,7 @@ from gdm_studio import paper
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import live
-from pages.lab.live import open_on, panels
+from pages.lab.live import panels, require_open_fit
 from pages.lab.live.background import Fits, visitor_jobs
 from pages.paper import numbers
 from pages.ui import navigation, shell
@@ -43,7 +43,7 @@ def choose_data(name: str, n_seeds: int) -> paper.Experiment | None:
         return None
     options = {"shipped": "Bundled", "open": f"Current {navigation.info(page).title} session"}
     chosen = one_of("Data", options, tall=True, key="on", of=name)
-    setting = open_on(page) if chosen == "open" else None
+    setting = require_open_fit(page) if chosen == "open" else None
     if setting is None:
         return None
     data = setting.dataset

@@ -53,7 +53,6 @@ def test_first_visit_shows_precomputed_result_without_a_fit(feed):
 
 
 def test_precomputed_scores_are_those_of_the_states():
-    """Equality of the states with those of the model is tested with the exported script."""
     found = shipped.load(data.SHIPPED)
     place, looked = Place(circuit=data.FIRST_CIRCUIT), Observation("racing", data.CAR_CHANNELS)
     codes = data.open_session(place).codes

@@ -18,7 +18,6 @@ from gdm_core.analysis.suggestions import Recommendation
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.study import fitting
 from gdm_core.study.methods import describe_search
-from gdm_core.study.profiles import describe_states
 from gdm_core.study.sheet import match_sheet
 from tests.support.simple_model import SimpleModel
 
@@ -293,22 +292,6 @@ def test_incompatible_recordings_raise_data_error(change, words):
     recordings = tracks() | change
     with pytest.raises(DataError, match=words):
         Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
-
-
-def test_states_are_described_by_their_channels():
-    rng = np.random.default_rng(0)
-    states = {name: np.repeat([0, 1, 0, 1, 2], 50) for name in ("a", "b")}
-    recordings = {}
-    for name, labels in states.items():
-        y = rng.normal(size=(250, 3)) * [1.0, 5.0, 0.1] + 100
-        y[labels == 0] += [4.0, -20.0, 0.0]
-        y[::7, 0] = np.nan
-        recordings[name] = Trial(y, RATE, ("speed", "height", "noise"), name=name)
-    study = Study.from_states(states, pd.DataFrame({"recording": ["a", "b"]}), RATE, names={3: "never"})
-    first, second, _, never = describe_states(study, recordings)
-    assert first == "high speed; low height"
-    assert second == "high height; low speed"
-    assert never == "–"
 
 
 # ---- the file -----------------------------------------------------------------------------------------------------

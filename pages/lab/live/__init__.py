@@ -8,8 +8,8 @@ from pages.lab.live.panels import estimate_wait as estimate_wait
 from pages.lab.live.panels import keep_colours as keep_colours
 from pages.lab.live.panels import make_progress as make_progress
 from pages.lab.live.panels import open_fit as open_fit
-from pages.lab.live.panels import open_on as open_on
 from pages.lab.live.panels import query_states as query_states
+from pages.lab.live.panels import require_open_fit as require_open_fit
 from pages.lab.live.panels import rerun_when_answered as rerun_when_answered
 from pages.lab.live.panels import show_cancel as show_cancel
 from pages.lab.live.panels import show_failure as show_failure

@@ -69,8 +69,8 @@ def _mark(name: str) -> str:
     return name
 
 
-def open_on(page: str) -> PageSpec | None:
-    """Return the fit that this visitor has open on another page, or None and show a link to that page."""
+def require_open_fit(page: str) -> PageSpec | None:
+    """Return the fit that this visitor has open on another page; without one, show a link to the page."""
     fit: FitSession | None = st.session_state.get(f"{FIT}{page}")
     spec = None if fit is None else fit.spec
     title = navigation.info(page).title

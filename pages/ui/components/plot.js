@@ -27,10 +27,10 @@ function loadPlotly(address) {
   return loading;
 }
 
-// Figures are drawn one after another, those of the page's picture first. Drawn in one go, none would appear before the last.
+// Draws one figure at a time, those of the page's picture first, so that each appears once it is ready.
 const queue = [];
 
-function inTurn({ root }, draw) {
+function drawInTurn({ root }, draw) {
   return new Promise((done, fail) => {
     const isPicture = root.closest("[class*=st-key-gdm-panel-picture]") !== null;
     queue.push({ isPicture, draw: () => draw().then(done, fail) });
@@ -214,7 +214,7 @@ export default function show(given) {
   if (!view.updates) plot.style.minHeight = `${options.height}px`;
 
   view.job = loadPlotly(options.plotly)
-    .then((Plotly) => inTurn(view, async () => {
+    .then((Plotly) => drawInTurn(view, async () => {
       if (!plot.isConnected || view.figure !== figure) return; // a newer figure came while loading
       const began = performance.now();
       // An earlier result that is marked as such, or has become the result, is the same drawing.

@@ -13,7 +13,7 @@ const REMIND_MS = 1000; // between two messages that the pointer is still near
 const RUN = "gdm:run"; // see channel.js
 const REPLAY = "replay"; // the slider over training steps, see scrubber.js
 const WAIT_TIMES = 400; // times 25 ms to wait for the server's picture after a release
-const REST_MS = 100; // a thumb that stands still may be released here: its value is fitted first
+const REST_MS = 100; // after this rest the thumb's value is fitted first, since it may be released there
 const PASSING_MS = 80; // a pointer on its way elsewhere crosses a slider in less
 const NOTHING = { tables: [], of: "" };
 
