@@ -65,9 +65,12 @@ def _streamlit_caches() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _short_baselines() -> Iterator[None]:
-    """Fit hidden Markov models of the score card with two steps; no page test reads their accuracy."""
+    """Fit hidden Markov models of the scorecard with two steps; no page test reads their accuracy.
+
+    Unit tests in the same process need them whole, so the change ends with each file.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(baselines, "_MAX_ITERATIONS", 2)
         yield
