@@ -95,7 +95,7 @@ def test_years_before_telemetry_are_refused():
 
 def test_crashed_load_is_reported(monkeypatch):
     monkeypatch.setattr(loader.sys, "executable", "/bin/false")
-    with raises(Reason.CRASHED, "stopped unexpectedly (exit code 1", "clear the FastF1 downloads"):
+    with raises(Reason.CRASHED, "exit code 1", "fastf1"):
         formula1.load_session(2024, "Ring Grand Prix", "Race", deadline_s=5)
 
 
