@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import os
 import pickle
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
+from concurrent.futures import Future as Received
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import dask
@@ -21,6 +24,7 @@ from distributed import Client, Event, Future, WorkerPlugin
 from distributed.deploy.spec import SpecCluster
 from distributed.deploy.subprocess import SubprocessCluster
 from distributed.system import MEMORY_LIMIT
+from tornado.platform.asyncio import BaseAsyncIOLoop
 
 import gdm_core
 from gdm_core.engine.job import Job
@@ -42,7 +46,7 @@ JOIN_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 60.0  # for the first worker
 MIN_MEMORY = GIBIBYTE  # per worker: twice the size of torch and the models
 MAX_MEMORY = 4 * GIBIBYTE
-ALLOWED_FAILURES = 1  # worker deaths that a job survives
+ALLOWED_FAILURES = 1  # worker deaths that data survive while a worker unpacks them
 DATA_BYTES = 512 * 2**20
 DATA_SHARE = 8  # data takes at most an eighth of a worker's memory
 
@@ -74,15 +78,13 @@ class Link:
     """A connection to a running cluster.
 
     memory  memory limit of the smallest worker; 0 without a limit
-    pins    whether a job was assigned to one of several workers: if all die together, Dask never runs it
     seen    last time with a worker, or without jobs
     """
 
     client: Client
     cluster: SpecCluster | None = None
     memory: int = 0
-    pins: bool = False
-    seen: float = 0.0
+    seen: float = field(default_factory=time.monotonic)
     topic: str = field(default_factory=lambda: f"gdm-{uuid4().hex[:12]}")
     _data: OrderedDict[str, tuple[Future[Any], int]] = field(default_factory=OrderedDict)
     _users: dict[str, set[str]] = field(default_factory=dict)
@@ -91,8 +93,8 @@ class Link:
     def alive(self) -> bool:
         return bool(self.client.status == "running")
 
-    def send(self, job: Job, workers: list[str]) -> Future[Any]:
-        """Submit a job, preferably to `workers`. Each dataset is sent once."""
+    def send(self, job: Job, name: str, worker: str) -> tuple[Future[Any], Received[Any]]:
+        """Submit a job to a worker under a name; return its task and its result. Each dataset is sent once."""
         work = job.work
         function: Callable[..., Any]
         if isinstance(work, FitSpec):
@@ -101,14 +103,22 @@ class Link:
             function, args = work.function, work.args
         pickle.dumps((function, [arg for arg in args if not isinstance(arg, Trials)]))
         there = [self._place(arg, job.session) if isinstance(arg, Trials) else arg for arg in args]
-        self.pins |= bool(workers)
-        where = {"workers": workers, "allow_other_workers": True} if workers else {}
-        how = {"key": f"{job.name}-{job.id}", "retries": 0, **where}
-        return self.client.submit(run, job.id, self.topic, function, *there, **how)
+        how = {"key": f"{job.name}-{name}", "retries": 0, "workers": [worker]}
+        task = self.client.submit(run, name, self.topic, function, *there, **how)
 
-    def cancel(self, job: Job) -> None:
+        async def receive() -> Any:
+            return await self.client.gather(task, asynchronous=True)
+
+        loop = cast(BaseAsyncIOLoop, self.client.loop).asyncio_loop
+        return task, asyncio.run_coroutine_threadsafe(receive(), loop)
+
+    def workers(self) -> dict[str, Any]:
+        """Return what the scheduler knows of each worker."""
+        return dict(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def cancel(self, name: str) -> None:
         """Tell the worker to stop a job at its next step."""
-        Event(job.id, self.client).set()
+        Event(name, self.client).set()
 
     def _place(self, trials: Trials, session: str) -> Future[Any]:
         """Return the trials on the cluster; drop the least recently used ones if they exceed the limit."""
@@ -141,12 +151,12 @@ class Link:
         self._users.pop(name, None)
         self._data.pop(name, None)  # the last reference to its future: Dask deletes the data
 
-    def close(self, running: Iterable[Job] = ()) -> None:
+    def close(self, running: Iterable[str] = ()) -> None:
         """Cancel jobs that still run on an external cluster, and disconnect."""
         try:
             if self.alive:
-                for job in running:
-                    self.cancel(job)
+                for name in running:
+                    self.cancel(name)
             self.client.close(timeout=2)
             if self.cluster is not None:
                 self.cluster.close(timeout=2)
@@ -170,8 +180,7 @@ def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
     except FitError:
         link.close()
         raise
-    workers = link.client.scheduler_info(n_workers=-1)["workers"].values()
-    link.memory = min((int(worker["memory_limit"] or 0) for worker in workers), default=0)
+    link.memory = min((int(worker["memory_limit"] or 0) for worker in link.workers().values()), default=0)
     link.client.subscribe_topic(link.topic, lambda event: on_event(event[1]))
     return link
 

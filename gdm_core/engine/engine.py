@@ -1,6 +1,7 @@
 """The engine of a server process: one thread sends jobs to free workers of a Dask cluster.
 
 Waiting jobs stay here: Dask would blame all jobs assigned to a worker for its death, and prefer a busy worker that has the data.
+Each job is sent to one free worker. Dask never runs it elsewhere, so the engine sends the jobs of a dead worker again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
+from concurrent.futures import Future as Received
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
@@ -21,7 +23,7 @@ from typing import Any
 from distributed import Future, KilledWorker
 
 from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.cluster import Link, connect
+from gdm_core.engine.cluster import START_TIMEOUT_S, Link, connect
 from gdm_core.engine.job import Job, JobStatus
 from gdm_core.engine.runner import Runner
 from gdm_core.engine.spec import code_version
@@ -29,9 +31,9 @@ from gdm_core.errors import ConfigError, FitError
 
 logger = logging.getLogger(__name__)
 
-NO_WORKER_S = 0.5  # leaves a job that has killed its workers the time to report that
 POLL_S = 0.2  # interval between checks for workers while there are jobs
-RECEIVE_TIMEOUT_S = 60.0  # for the result of a job
+ALLOWED_DEATHS = 1  # of workers that had begun a job
+MAX_ATTEMPTS = 5  # of a job whose workers die before they report that they have begun
 LOST = "The workers were lost while the job ran. Try again."
 CLOSED = "The engine was closed before the job was done. Start it again."
 TOO_BIG = (
@@ -39,6 +41,17 @@ TOO_BIG = (
     "a smaller model, or give workers more memory (docs/performance.md)."
 )
 LINK_ERRORS = (OSError, TimeoutError, CancelledError)
+
+
+@dataclass
+class Attempt:
+    """A job on one worker. `received` ends with its result once that has arrived here."""
+
+    id: str
+    worker: str
+    task: Future[Any] | None = None
+    received: Received[Any] | None = None
+    has_begun: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,7 @@ class Engine(Runner):
         super().__init__(cache)
         self._lock = threading.Lock()
         self._waiting: dict[Job, None] = {}
-        self._running: dict[Job, str] = {}  # job -> worker
+        self._running: dict[Job, Attempt] = {}
         self._orders: SimpleQueue[Callable[[Link], None]] = SimpleQueue()
         self._link: Link | None = None
         self._n_workers = 0
@@ -77,9 +90,9 @@ class Engine(Runner):
     def _on_end(self, job: Job) -> None:
         with self._lock:
             self._waiting.pop(job, None)
-            running = job in self._running
-        if running and job.poll().status is JobStatus.CANCELLED:
-            self._orders.put(lambda link: link.cancel(job))
+            attempt = self._running.get(job)
+        if attempt is not None and job.poll().status is JobStatus.CANCELLED:
+            self._orders.put(lambda link: link.cancel(attempt.id))
             self._wake.set()
 
     # ---- lifetime -----------------------------------------------------------------------------------------------
@@ -143,46 +156,73 @@ class Engine(Runner):
             order = self._orders.get()
             if link is not None:
                 order(link)
-        while link is not None and (worker := self._find_free_worker(link)) and (job := self._take_next(worker)):
+        if link is None:
+            return
+        workers = link.workers()
+        # A new worker is registered before it has loaded the models.
+        threads = {address: worker["nthreads"] for address, worker in workers.items() if worker["status"] == "running"}
+        self._n_workers = sum(threads.values())
+        if workers or not (self._waiting or self._running):
+            link.seen = time.monotonic()
+        elif time.monotonic() - link.seen > START_TIMEOUT_S:
+            raise OSError("there are no workers")
+        self._queue_lost_jobs(workers)
+        while (worker := self._find_free_worker(threads)) and (sent := self._take_next(worker)):
+            job, attempt = sent
             try:
-                future = link.send(job, [worker] if self._n_workers > 1 else [])
+                attempt.task, attempt.received = link.send(job, attempt.id, worker)
             except (TypeError, ValueError, AttributeError, pickle.PicklingError) as error:
                 job.fail(FitError(f"The job cannot be sent to a worker ({error}). Give it a function of a module."))
                 self._release(job)
             else:
-                future.add_done_callback(partial(self._on_done, job))
+                attempt.received.add_done_callback(partial(self._on_received, job, attempt))
 
-    def _find_free_worker(self, link: Link) -> str | None:
-        threads = link.client.nthreads()
-        self._n_workers = sum(threads.values())
-        now = time.monotonic()
-        if threads or not self._running:
-            link.seen = now
-        elif link.pins and now - link.seen > NO_WORKER_S:
-            raise OSError("all workers have died")
+    def _find_free_worker(self, threads: Mapping[str, int]) -> str | None:
         with self._lock:
-            busy = Counter(self._running.values())
+            busy = Counter(attempt.worker for attempt in self._running.values())
         free = {worker: n - busy[worker] for worker, n in threads.items()}
         best = max(free, key=lambda worker: free[worker], default=None)
         return best if best is not None and free[best] > 0 else None
 
-    def _take_next(self, worker: str) -> Job | None:
+    def _take_next(self, worker: str) -> tuple[Job, Attempt] | None:
         """Assign the first job of the highest priority to `worker`."""
         with self._lock:
             job = max(self._waiting, key=lambda job: (job.priority, -job.number), default=None)
-            if job is not None:
-                del self._waiting[job]
-                self._running[job] = worker
-        return job
+            if job is None:
+                return None
+            del self._waiting[job]
+            job.attempts += 1
+            self._running[job] = attempt = Attempt(f"{job.id}-{job.attempts}", worker)
+        return job, attempt
 
-    def _receive(self, job: Job, future: Future[Any]) -> None:
-        """End a job with the result of its future."""
+    def _queue_lost_jobs(self, workers: Mapping[str, Any]) -> None:
+        """Queue the jobs of dead workers again, unless they seem to be the reason."""
         with self._lock:
-            lost = job not in self._running
-        if lost:
+            running = list(self._running.items())
+        for job, attempt in running:
+            if attempt.worker in workers or attempt.received is None or attempt.received.done():
+                continue
+            if attempt.task is not None:
+                attempt.task.cancel()
+            job.deaths += attempt.has_begun
+            if job.deaths > ALLOWED_DEATHS or job.attempts >= MAX_ATTEMPTS:
+                job.fail(FitError(TOO_BIG))
+            self._queue_again(job)
+
+    def _queue_again(self, job: Job) -> None:
+        with self._lock:
+            self._running.pop(job, None)
+            if not job.poll().status.final:
+                self._waiting[job] = None
+
+    def _receive(self, job: Job, attempt: Attempt) -> None:
+        """End a job with the result of its attempt."""
+        with self._lock:
+            current = self._running.get(job) is attempt
+        if not current or attempt.received is None:
             return
         try:
-            done, value = future.result(RECEIVE_TIMEOUT_S)
+            done, value = attempt.received.result(0)
             if done:
                 self._keep(job, value)
                 job.succeed(value)
@@ -208,14 +248,16 @@ class Engine(Runner):
         self._wake.set()
 
     def _drop_link(self, message: str) -> None:
-        """Fail the running jobs and disconnect; the next job starts or joins a new cluster."""
+        """Disconnect, and fail the jobs that had begun; the next job starts or joins a new cluster."""
         link, self._link = self._link, None
         with self._lock:
-            lost, self._running, self._n_workers = list(self._running), {}, 0
-        for job in lost:
-            job.fail(FitError(message))
+            lost, self._n_workers = list(self._running.items()), 0
+        for job, attempt in lost:
+            if self.closed or attempt.has_begun or job.attempts >= MAX_ATTEMPTS:
+                job.fail(FitError(message))
+            self._queue_again(job)
         if link is not None:
-            link.close(lost if self.closed else [])
+            link.close([attempt.id for _, attempt in lost] if self.closed else [])
 
     def _fail_waiting(self, error: Exception) -> None:
         with self._lock:
@@ -226,16 +268,13 @@ class Engine(Runner):
     # ---- on threads of Dask -------------------------------------------------------------------------------------
     def _on_event(self, event: Mapping[str, Any]) -> None:
         with self._lock:
-            job = next((job for job in self._running if job.id == event["job"]), None)
-            if job is not None:
-                self._running[job] = event["worker"]
-        if job is not None:
+            found = [(job, attempt) for job, attempt in self._running.items() if attempt.id == event["job"]]
+        for job, attempt in found:
+            attempt.has_begun = True
             job.apply(event)
 
-    def _on_done(self, job: Job, future: Future[Any]) -> None:
-        # All clusters of this process share the thread that runs this. Getting the result here would block it for ever
-        # if the connection were closed meanwhile.
-        self._orders.put(lambda link: self._receive(job, future))
+    def _on_received(self, job: Job, attempt: Attempt, _: Received[Any]) -> None:
+        self._orders.put(lambda link: self._receive(job, attempt))
         self._wake.set()
 
 

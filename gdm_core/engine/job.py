@@ -91,6 +91,7 @@ class Job:
         self.number = next(_numbers)
         self.id = f"job-{_process}-{self.number}"
         self.work, self.session, self.name, self.priority = work, session, name, priority
+        self.attempts = self.deaths = 0  # how often it was sent, and how many workers died with it
         self._on_end = on_end
         self._lock = threading.Lock()
         self._ended = threading.Event()

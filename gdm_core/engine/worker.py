@@ -43,8 +43,7 @@ class Control:
 
     def send(self, kind: str, **content: Any) -> None:
         """Send an event to the engine; msgpack must hold its values."""
-        worker = get_worker()
-        worker.log_event(self._topic, {"job": self.job, "kind": kind, "worker": worker.address, **content})
+        get_worker().log_event(self._topic, {"job": self.job, "kind": kind, **content})
 
     @property
     def report_is_due(self) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from distributed import WorkerPlugin, get_worker
 
+from gdm_core.files import write_whole
 from gdm_core.trials import Trials
 
 
@@ -41,11 +46,6 @@ def messages_kept(dask_scheduler: Any) -> int:
     return max(len(stream.recent_message_log) for stream in streams)
 
 
-def allow_no_failures(dask_scheduler: Any) -> None:
-    """Fail a job at the first death of its worker; runs on the scheduler."""
-    dask_scheduler.allowed_failures = 0
-
-
 class LightWarmUp(WorkerPlugin):
     """Loads no models on a new worker."""
 
@@ -56,3 +56,26 @@ def write_name(diary: str, name: str) -> None:
     """Write a name to a diary."""
     with open(diary, "a") as file:
         file.write(f"{name}\n")
+
+
+def write_pid_and_sleep(path: str, seconds: float) -> None:
+    """Write the worker's process id to a file, then sleep."""
+    write_whole(Path(path), str(os.getpid()).encode())
+    time.sleep(seconds)
+
+
+def write_pid_and_return(path: str, n_bytes: int) -> bytes:
+    """Write the worker's process id to a file and return a large result, which travels for a while."""
+    write_whole(Path(path), str(os.getpid()).encode())
+    return bytes(n_bytes)
+
+
+def kill_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DeadlyResult:
+    """Kills the worker that pickles it."""
+
+    def __reduce__(self) -> Any:
+        kill_this_process()

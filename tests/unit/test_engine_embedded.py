@@ -23,7 +23,7 @@ from tests.support.engine_requests import PATIENCE_S, fake_fit, long_fit, until
 from tests.support.fake_model import FAMILY
 from tests.support.local_cluster import environment
 from tests.support.patience import patience_s
-from tests.support.work import LightWarmUp, allow_no_failures, messages_kept, process_facts
+from tests.support.work import LightWarmUp, messages_kept, process_facts
 
 WAIT_S = 400.0
 
@@ -99,10 +99,9 @@ def test_lost_scheduler_fails_jobs_and_is_restarted(embedded: Engine) -> None:
     until(lambda: not any(psutil.pid_exists(pid) for pid in old))
 
 
-def test_fit_over_memory_limit_advises_on_memory(embedded: Engine) -> None:
+def test_fit_over_memory_limit_advises_on_memory(embedded: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first death counts here, because workers take seconds to start."""
-    assert embedded._link is not None
-    embedded._link.client.run_on_scheduler(allow_no_failures)
+    monkeypatch.setattr("gdm_core.engine.engine.ALLOWED_DEATHS", 0)
     with pytest.raises(FitError, match="needs more memory than a worker has"):
         embedded.submit(fake_fit(misbehave="memory", step_s=0.03, n_steps=200)).result(WAIT_S)
 

@@ -18,8 +18,7 @@ import pytest
 import gdm_core
 from gdm_core.analysis.state_scores import state_accuracy
 from gdm_core.engine import Engine, FitSpec, Job, Priority, ResultCache, Snapshot, call_key, checkpoint, results
-from gdm_core.engine.cluster import Link, worker_count, worker_memory
-from gdm_core.engine.engine import NO_WORKER_S
+from gdm_core.engine.cluster import START_TIMEOUT_S, Link, worker_count, worker_memory
 from gdm_core.engine.job import RESTARTED, Call
 from gdm_core.engine.results import MAX_SNAPSHOTS, SNAPSHOT_BYTES, Recorder
 from gdm_core.engine.spec import code_version, resolve_family, source_folders
@@ -210,18 +209,17 @@ def test_data_on_the_cluster_are_bounded_by_worker_memory() -> None:
     assert len(sent) == 5
 
 
-def test_death_of_all_workers_breaks_the_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Dask never runs a job that was assigned to one of several workers if they die together."""
-    link = Link(cast(Any, SimpleNamespace(nthreads=lambda: {})), pins=True)
+def test_jobs_leave_a_cluster_that_has_no_workers(tmp_path: Path) -> None:
+    """Its nannies may be dead, or the machines of its workers."""
+    client = SimpleNamespace(status="running", scheduler_info=lambda n_workers: {"workers": {}})
     with Engine(ResultCache(tmp_path)) as engine:
-        assert engine._find_free_worker(link) is None
-        engine._running[job()] = "worker"
-        assert engine._find_free_worker(link) is None
-        link.seen -= NO_WORKER_S
-        with pytest.raises(OSError, match="all workers have died"):
-            engine._find_free_worker(link)
-        link.pins = False
-        assert engine._find_free_worker(link) is None, "its nanny restarts a single worker, and Dask its job"
+        engine._link = link = Link(cast(Any, client))
+        engine._waiting[job()] = None
+        engine._send_jobs()
+        link.seen -= START_TIMEOUT_S
+        with pytest.raises(OSError, match="there are no workers"):
+            engine._send_jobs()
+        engine._link = None
 
 
 PAGES_TAKEN = """
