@@ -28,7 +28,7 @@ from datasets import formula1, nascar, regimes
 from gdm_core import ARHMM, GDM, SLDS
 from gdm_core.adaptation import RATE, adapt
 from gdm_core.analysis.baselines import GaussianHMM
-from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS
+from gdm_core.analysis.predictions import HORIZON, forecast_trials
 from gdm_core.analysis.state_scores import match_states, matched_accuracy
 from gdm_core.forecast import LEVELS, Forecast, coverage, outcomes, width
 from gdm_core.maths.gaps import interpolate_gaps
@@ -48,14 +48,8 @@ Forecasts = list[tuple[Forecast, Any]]  # forecasts of each test trial, and its 
 
 def forecasts(train: TrialsLike, test: TrialsLike, n_states: int, n_latent: int, seed: int) -> Forecasts:
     """Return calibrated forecasts of every test trial."""
-    trials = as_trials(test)
     model = build("gdm", n_states, n_latent, seed).fit(as_trials(train))
-    stride = max(1, -(-trials.n_samples // MAX_ORIGINS))
-    found = []
-    for trial in trials:
-        at = np.arange(model.min_samples - 1, trial.n_samples - 1, stride)
-        found.append((model.forecast(trial, HORIZON, N_PATHS, origins=at, adaptive=False), trial.y))
-    return found
+    return [(found, trial.y) for trial, found in forecast_trials(model, as_trials(test))]
 
 
 def measure(found: Forecasts, rate: float) -> tuple[Array, Array]:

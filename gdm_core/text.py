@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from statistics import fmean, stdev
 from typing import Any
 
@@ -63,3 +63,16 @@ def for_json(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
+
+
+def flatten_scores(scores: Any, prefix: str = "") -> dict[str, float]:
+    """Return all numbers in a record of scores by name, nested names joined with dots."""
+    if is_dataclass(scores) and not isinstance(scores, type):
+        scores = {one.name: getattr(scores, one.name) for one in fields(scores)}
+    found: dict[str, float] = {}
+    for name, value in scores.items():
+        if isinstance(value, Mapping) or is_dataclass(value):
+            found |= flatten_scores(value, f"{prefix}{name}.")
+        elif isinstance(value, int | float) or getattr(value, "shape", None) == ():
+            found[f"{prefix}{name}"] = float(value)
+    return found

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.forecast import outcomes
 from gdm_core.maths import hmm
 from gdm_core.maths.gaps import carry_forward, interpolate_gaps
 from gdm_core.maths.threads import one_thread
@@ -196,6 +197,12 @@ class LinearAR:
         """Predict [O, H, N] from the samples `at`; unobserved channels start at their mean."""
         now = carry_forward(y, np.nan)[at]
         return self.predict(np.where(np.isfinite(now), now, self.center), horizon)
+
+    def error_std(self, trials: Trials) -> Array:
+        """Return the standard deviation [N] of errors at the next sample."""
+        origins = ((trial.y, np.arange(trial.n_samples - 1)) for trial in trials if trial.n_samples > 1)
+        errors = [outcomes(y, at, 1)[:, 0] - self.forecast(y, at, 1)[:, 0] for y, at in origins]
+        return np.asarray(np.nanstd(np.concatenate(errors), axis=0))
 
     def log_likelihood(self, trials: Trials) -> float | None:
         """Return nats per time step, in data units; None if values are missing."""

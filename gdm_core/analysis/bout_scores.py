@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from gdm_core.analysis import score_uncertainty
 from gdm_core.analysis.baselines import NEIGHBOURS, fit_baselines
-from gdm_core.analysis.bouts import BoutRule, median_bout
+from gdm_core.analysis.bouts import BoutRule, find_bouts, median_bout
 from gdm_core.analysis.inference import last, next_part
-from gdm_core.analysis.metrics import persistence, r2
-from gdm_core.analysis.state_scores import balanced_accuracy, macro_f1, majority_map, neighbour_labels
+from gdm_core.analysis.predictions import persistence, r2
+from gdm_core.analysis.state_scores import label_scores, macro_f1, majority_map, neighbour_labels
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
@@ -70,7 +70,7 @@ def _measure_parts(
         "train": [{"name": trial.name, "samples": trial.n_samples} for trial in train],
         "test": [{"name": trial.name, "samples": trial.n_samples} for trial in test],
         "bout_s": median_bout(hard_test) / test[0].rate_hz,
-        "n_bouts": sum(int(np.count_nonzero(np.diff(z)) + 1) for z in hard_test),
+        "n_bouts": sum(len(find_bouts(z)) for z in hard_test),
         "raw_bout_s": median_bout([s.argmax(axis=1) for s in soft_test]) / test[0].rate_hz,
         "pieces": {"n": len(pieces.parts), "words": pieces.words, "in_steps": pieces.in_steps},
     }
@@ -145,45 +145,40 @@ def _score_labels(
     truth: list[Any],
     seed: int,
 ) -> dict[str, Any]:
-    n_states = soft[0].shape[1]
-    labels, seen = np.concatenate(known), np.concatenate(truth)
-    mapping = majority_map(np.concatenate(hard), labels, n_states)
-    raw_mapping = majority_map(np.concatenate(soft).argmax(axis=1), labels, n_states)
-    named, raw = mapping[np.concatenate(hard_test)], raw_mapping[np.concatenate(soft_test).argmax(axis=1)]
+    labels, states = np.concatenate(known), np.concatenate(soft)
+    mapping = majority_map(np.concatenate(hard), labels, states.shape[1])
+    raw_mapping = majority_map(states.argmax(axis=1), labels, states.shape[1])
+    raw = raw_mapping[np.concatenate(soft_test).argmax(axis=1)]
     constant = majority_map(np.zeros(len(labels), np.int64), labels, 1)[0]
-    near = _neighbour_labels(np.concatenate(soft), labels, soft_test, truth, seed)
-    for row, z, nearest, expert in zip(rows, hard_test, near, truth, strict=True):
-        if (expert != UNLABELLED).any():
-            row |= _score_guess(mapping[z], nearest, expert, constant)
     guesses = [mapping[z] for z in hard_test]
+    near = _neighbour_labels(states, labels, soft_test, truth, seed)
+    for row, guess, nearest, expert in zip(rows, guesses, near, truth, strict=True):
+        if (expert != UNLABELLED).any():
+            row |= _score_guess(guess, nearest, expert, constant)
+    seen = np.concatenate(truth)
     return {
-        **_score_guess(named, np.concatenate(near), seen, constant),
+        **_score_guess(np.concatenate(guesses), np.concatenate(near), seen, constant),
         "mapping": mapping.tolist(),
         "raw_macro_f1": macro_f1(raw, seen),
-        "shifted": {
-            name: score_uncertainty.chance_score(guesses, truth, name, seed)
-            for name in ("macro_f1", "balanced_accuracy")
-        }
-        | {"paper_accuracy": score_uncertainty.chance_score(near, truth, "accuracy", seed)},
-        "counts": {
-            "bouts": pieces.counts(guesses, truth).tolist(),
-            "paper": pieces.counts(near, truth).tolist(),
-        },
+        "shifted": score_uncertainty.chance_scores(guesses, truth, ("macro_f1", "balanced_accuracy"), seed)
+        | {"paper_accuracy": score_uncertainty.chance_scores(near, truth, ("accuracy",), seed)["accuracy"]},
+        "counts": _count_pieces(pieces, guesses, near, truth),
     }
 
 
 def _score_guess(guess: Any, nearest: Any, truth: Any, constant: int) -> dict[str, float]:
     """Score predicted labels [T], nearest neighbours and a constant label against the expert's."""
-    known, always = truth != UNLABELLED, np.full(len(truth), constant)
-    return {
-        "paper_accuracy": float((nearest == truth)[known].mean()),
-        "accuracy": float((guess == truth)[known].mean()),
-        "majority": float((truth == constant)[known].mean()),
-        "balanced_accuracy": balanced_accuracy(guess, truth),
-        "majority_balanced": balanced_accuracy(always, truth),
-        "macro_f1": macro_f1(guess, truth),
-        "majority_f1": macro_f1(always, truth),
+    always = label_scores(np.full(len(truth), constant), truth)
+    return label_scores(guess, truth) | {
+        "paper_accuracy": label_scores(nearest, truth)["accuracy"],
+        "majority": always["accuracy"],
+        "majority_balanced": always["balanced_accuracy"],
+        "majority_f1": always["macro_f1"],
     }
+
+
+def _count_pieces(pieces: score_uncertainty.Pieces, guesses: Any, near: Any, truth: Any) -> dict[str, Any]:
+    return {kind: pieces.counts(labels, truth).tolist() for kind, labels in (("bouts", guesses), ("paper", near))}
 
 
 def _neighbour_labels(
@@ -207,14 +202,12 @@ def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict
     found: dict[str, dict[str, Any]] = {}
 
     def take(line: str, bouts: npt.NDArray[Any], paper: npt.NDArray[Any]) -> None:
-        counts = {
-            kind: pieces.counts(np.split(guess, sizes), truth) for kind, guess in (("bouts", bouts), ("paper", paper))
-        }
+        counts = _count_pieces(pieces, np.split(bouts, sizes), np.split(paper, sizes), truth)
         found[line] = {
             "macro_f1": score_uncertainty.score(counts["bouts"], "macro_f1"),
             "balanced_accuracy": score_uncertainty.score(counts["bouts"], "balanced_accuracy"),
             "paper_accuracy": score_uncertainty.score(counts["paper"], "accuracy"),
-            "counts": {kind: part.tolist() for kind, part in counts.items()},
+            "counts": counts,
         }
 
     constant = np.full(sum(len(z) for z in truth), majority_map(np.zeros(len(known), np.int64), known, 1)[0])

@@ -10,25 +10,24 @@ from __future__ import annotations
 import itertools
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis import baselines
+from gdm_core.analysis.baselines import LinearAR
 from gdm_core.analysis.inference import fit_model
 from gdm_core.analysis.matching import overlap
-from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS, smoothed_r2
+from gdm_core.analysis.metrics import Evaluation
+from gdm_core.analysis.predictions import Predictions, stacked_r2
 from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
-from gdm_core.analysis.state_scores import majority_map, match_states, state_baselines, state_scores
+from gdm_core.analysis.state_scores import predict_labels, score_states, state_baselines
 from gdm_core.errors import DataError
-from gdm_core.forecast import coverage, outcomes
-from gdm_core.maths.gaps import carry_forward, known_mean
-from gdm_core.models.variants import make_untrained
-from gdm_core.text import listed
-from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
+from gdm_core.maths.gaps import known_mean
+from gdm_core.text import flatten_scores, listed
+from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 Array = npt.NDArray[np.float64]
 States = npt.NDArray[np.float32]
@@ -97,37 +96,31 @@ def split_blocks(test: Trials) -> list[npt.NDArray[np.int64]]:
 
 def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trials) -> dict[str, Any]:
     """Fit one setting and return its Cell on the test trials as plain values."""
+    blocks = split_blocks(test)
     model = fit_model(family, setting, train)
-    soft = np.concatenate(model.predict_proba(test)).astype(np.float64)
-    stride = max(1, -(-len(soft) // MAX_SHOWN))
-    scores = {"elbo_train": float(model.elbo_), "elbo_test": float(model.score(test))}
-    covered: list[tuple[float, int]] = []  # share of outcomes inside the 90% bands at the last step, and their number
-
-    def predict(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
-        # Not adaptive: adaptive bands cover 90% for every setting and use more data than the baselines.
-        found = model.forecast(trial, horizon=HORIZON, n_paths=N_PATHS, seed=0, origins=at, adaptive=False)
-        covered.append((float(coverage(found, trial.y, 0.9)[-1]), len(at)))
-        return np.asarray(found.mean, np.float64), np.asarray(found.std[:, 0], np.float64)
-
-    by_block = _predict_blocks(test, predict, model.min_samples - 1)
-    if sound := [one for one in covered if np.isfinite(one[0])]:
-        shares, counts = zip(*sound, strict=True)
-        scores["coverage_90"] = float(np.average(shares, weights=counts))
-    known, truth = np.concatenate(labels_of(train)), np.concatenate(labels_of(test))
-    for side, trials in (("train", train), ("test", test)):
-        scores[f"smoothed_r2_{side}"] = smoothed_r2(model, trials)
+    one = Evaluation(model, train, test)
+    by_block = one.predictions.score_blocks(test, blocks)
+    scores = {
+        "elbo_train": float(model.elbo_),
+        "elbo_test": float(model.score(test)),
+        "smoothed_r2_train": stacked_r2(train, one.reconstructed_train),
+        "smoothed_r2_test": stacked_r2(test, model.smooth(test)),
+    }
+    # Not adaptive: adaptive bands cover 90% for every setting and use more data than the baselines.
+    if np.isfinite(covered := one.score_intervals()["coverage_90"][-1]):
+        scores["coverage_90"] = covered
     if [trial.y.shape for trial in train] == [trial.y.shape for trial in test]:
-        scores["smoothed_r2_kept"] = smoothed_r2(
-            model, train, test
-        )  # test trials from the posterior of training trials
-    if (truth != UNLABELLED).any() and (known != UNLABELLED).any():
-        soft_train = np.concatenate(model.predict_proba(train)).astype(np.float64)
-        scores |= _numbers(state_scores(soft_train, known, soft, truth))
-        by_block["states"] = _agreement(soft_train, known, soft, truth, split_blocks(test))
-        if (blank := make_untrained(model, train)) is not None:
-            sides = [np.concatenate(blank.predict_proba(trials)).astype(np.float64) for trials in (train, test)]
-            untrained = _numbers(state_scores(sides[0], known, sides[1], truth))
-            scores |= {f"untrained.{name}": value for name, value in untrained.items()}
+        # test trials from the posterior of training trials
+        scores["smoothed_r2_kept"] = stacked_r2(test, one.reconstructed_train)
+    if one.is_labelled and (one.known != UNLABELLED).any():
+        scores |= flatten_scores(one.score_states())
+        if one.untrained is not None:
+            scores |= flatten_scores({"untrained": score_states(one.untrained, train, test)})
+        right = predict_labels(one.states[0], one.known, one.states[1], one.truth) == one.truth
+        agrees = np.where(one.truth == UNLABELLED, np.nan, right)
+        by_block["states"] = tuple(float(known_mean(agrees[block])) for block in blocks)
+    soft = one.states[1]
+    stride = max(1, -(-len(soft) // MAX_SHOWN))
     return Cell(
         blocks=by_block,
         scores=scores,
@@ -140,95 +133,16 @@ def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trial
 
 def measure_baselines(train: Trials, test: Trials, n_states: int) -> dict[str, Any]:
     """Measure baselines in the same blocks; return name -> Cell as plain values."""
-    found = {
-        "persistence": Cell(_predict_blocks(test, _predict_last_value)),
-        "linear AR(1)": Cell(_predict_blocks(test, _fit_autoregression(train))),
+    guesses = {
+        "persistence": Predictions.by_last_value(test),
+        "linear AR(1)": Predictions.by_autoregression(LinearAR.fit(train), train, test),
     }
+    blocks = split_blocks(test)
+    found = {name: Cell(one.score_blocks(test, blocks)) for name, one in guesses.items()}
     if (np.concatenate(labels_of(test)) != UNLABELLED).any():
         for name, scores in state_baselines(train, test, n_states).items():
-            found[name] = Cell({}, _numbers(scores))
+            found[name] = Cell({}, flatten_scores(scores))
     return {name: cell.to_dict() for name, cell in found.items()}
-
-
-Predicted = tuple[Array, Array | None]  # means [O, H, N] from each origin, sd [O, N] of the next sample
-Predict = Callable[[Trial, npt.NDArray[np.int64]], Predicted]
-
-
-def _predict_last_value(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
-    now = carry_forward(trial.y, np.nan)[at]
-    return np.repeat(now[:, None], HORIZON, axis=1).astype(np.float64), None
-
-
-def _fit_autoregression(train: Trials) -> Predict:
-    """Return a forecast function of an autoregression fitted to `train`."""
-    linear = baselines.LinearAR.fit(train)
-    errors = [
-        outcomes(trial.y, (at := np.arange(trial.n_samples - 1)), 1)[:, 0] - linear.forecast(trial.y, at, 1)[:, 0]
-        for trial in train
-        if trial.n_samples > 1
-    ]
-    spread = np.nanstd(np.concatenate(errors), axis=0)
-
-    def predict(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
-        means = linear.forecast(trial.y, at, HORIZON)
-        return means, np.broadcast_to(spread, means[:, 0].shape)
-
-    return predict
-
-
-def _predict_blocks(test: Trials, predict: Predict, first: int = 0) -> dict[str, tuple[float, ...]]:
-    """Return R² and the log density of the next sample for each block.
-
-    R² is relative to the variance over all test trials. The density uses the predicted mean and sd alone, so it compares
-    models with different likelihoods.
-
-    first  first sample of each trial with a prediction
-    """
-    everything = np.concatenate([trial.y for trial in test]).astype(np.float64)
-    variance = np.nanvar(everything, axis=0)
-    variance = np.where(variance > 0, variance, np.nan)
-    stride = max(1, -(-test.n_samples // MAX_ORIGINS))
-    missed = np.full((test.n_samples, 2), np.nan)  # squared error relative to the variance, 1 and 10 samples ahead
-    density = np.full(test.n_samples, np.nan)
-    begin = 0
-    for trial in test:
-        at = np.arange(first, trial.n_samples - 1, stride)
-        if len(at):
-            truth = outcomes(trial.y, at, HORIZON).astype(np.float64)  # [O, H, N]
-            mean, spread = predict(trial, at)
-            share = (truth - mean) ** 2 / variance
-            with np.errstate(invalid="ignore"):
-                missed[begin + at] = np.stack(
-                    [known_mean(share[:, 0], axis=-1), known_mean(share[:, -1], axis=-1)], axis=1
-                )
-            if spread is not None:
-                scaled = (truth[:, 0] - mean[:, 0]) / spread
-                nats = -0.5 * scaled**2 - np.log(spread) - 0.5 * np.log(2 * np.pi)
-                density[begin + at] = np.where(np.isfinite(nats).any(axis=1), np.nansum(nats, axis=1), np.nan)
-        begin += trial.n_samples
-    cut = split_blocks(test)
-    found = {
-        "next": tuple(float(1 - known_mean(missed[block, 0])) for block in cut),
-        "ten": tuple(float(1 - known_mean(missed[block, 1])) for block in cut),
-    }
-    if np.isfinite(density).any():
-        found["density"] = tuple(float(known_mean(density[block])) for block in cut)
-    return found
-
-
-def _agreement(
-    fitted: Array, known: npt.NDArray[Any], soft: Array, truth: npt.NDArray[Any], blocks: list[npt.NDArray[np.int64]]
-) -> tuple[float, ...]:
-    """Return the accuracy in each block, with states matched to labels on training trials."""
-    n_states, labels = soft.shape[1], set(np.unique(np.concatenate([known, truth])).tolist()) - {UNLABELLED}
-    name = match_states if n_states == len(labels) else majority_map
-    right = (name(fitted.argmax(axis=1), known, n_states)[soft.argmax(axis=1)] == truth).astype(np.float64)
-    right[truth == UNLABELLED] = np.nan
-    return tuple(float(known_mean(right[block])) for block in blocks)
-
-
-def _numbers(scores: Any) -> dict[str, float]:
-    return {name: float(value) for name, value in asdict(scores).items() if isinstance(value, int | float)}
 
 
 # ---- telling settings apart -----------------------------------------------------------------------------------------

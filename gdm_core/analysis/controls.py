@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.analysis import baselines
-from gdm_core.analysis.state_scores import accuracies, majority_map, mapped_accuracy, state_accuracy
+from gdm_core.analysis.baselines import NEIGHBOURS
+from gdm_core.analysis.state_scores import select_accuracies, state_baselines
 from gdm_core.maths.gaps import interpolate_gaps
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.registry import import_family
@@ -29,20 +29,9 @@ def accuracy_controls(
     train, test      training and test trials
     seed             of clusters and random parameters
     """
-    known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
-    n_states = int(config["n_states"])
-
-    model = import_family(family)(**config)
-    found = {}
-    if (control := make_untrained(model, train, seed)) is not None:
-        found["untrained model"] = state_accuracy(control, train, test)
-    for method, on, soft, soft_test in baselines.fit_baselines(train, test, n_states, seed):
-        if method != baselines.NEIGHBOURS:
-            found[f"{method} on {on}"] = accuracies(soft, known, soft_test, truth)
-    alike = np.zeros(len(known), np.int64)
-    constant = mapped_accuracy(majority_map(alike, known, 1), np.zeros(len(truth), np.int64), truth)
-    found["majority class"] = {"paper_accuracy": constant, "majority_map_accuracy": constant}
-    return found
+    untrained = make_untrained(import_family(family)(**config), train, seed)
+    found = state_baselines(train, test, int(config["n_states"]), seed, untrained)
+    return {name: select_accuracies(one) for name, one in found.items() if not name.startswith(NEIGHBOURS)}
 
 
 def supervised_controls(train: Trials, test: Trials, seed: int = 0) -> dict[str, float]:

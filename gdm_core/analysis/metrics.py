@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,22 +13,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.adaptation import adapt
-from gdm_core.analysis import baselines
-from gdm_core.analysis.state_scores import StateScores, state_baselines, state_scores
-from gdm_core.errors import DataError, FitError
-from gdm_core.forecast import coverage, outcomes, width
-from gdm_core.maths.gaps import carry_forward
+from gdm_core.analysis.baselines import LinearAR
+from gdm_core.analysis.predictions import HORIZON, Predictions, forecast_trials, persistence, stacked_r2
+from gdm_core.analysis.state_scores import StateScores, soft_states, state_baselines, state_scores
+from gdm_core.forecast import Forecast, coverage, outcomes, width
+from gdm_core.maths.gaps import ratio
 from gdm_core.models.variants import format_call, make_untrained
 from gdm_core.text import for_json
-from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials, labels_of
+from gdm_core.trials import UNLABELLED, Trial, Trials, TrialsLike, as_trials, labels_of
 
 if TYPE_CHECKING:
     from gdm_core.models.base import StateModel
 
 Array = npt.NDArray[np.float64]
 
-HORIZON = 10
-N_PATHS = 100
 # Rows of the table: field -> description. The first is the main score.
 STATE_ROWS = {
     "matched_accuracy": "state accuracy, matched",
@@ -41,7 +40,6 @@ STATE_ROWS = {
     "ari": "adjusted Rand index",
 }
 HORIZONS_SHOWN = (1, 2, 5, 10)
-MAX_ORIGINS = 2_000
 
 
 # ---- the record -----------------------------------------------------------------------------------------------------
@@ -156,77 +154,74 @@ def _number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
-# ---- observations -------------------------------------------------------------------------------------------------
-def r2(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Return R² pooled over channels, without missing entries; NaN without variance."""
-    truth, guess = np.asarray(y, np.float64), np.asarray(predicted, np.float64)
-    if truth.shape != guess.shape:
-        raise DataError(f"Observations have shape {truth.shape} but predictions {guess.shape}.")
-    known = np.isfinite(truth) & np.isfinite(guess)
-    count = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, truth, 0).sum(axis=0) / count
-    total = np.where(known, truth - mean, 0)
-    error = np.where(known, truth - guess, 0)
-    spread = float((total**2).sum())
-    return 1 - float((error**2).sum()) / spread if spread > 0 else float("nan")
-
-
-def persistence(y: npt.ArrayLike) -> Array:
-    """Predict each sample by the last observed value [T, N]; NaN for the first."""
-    carried = carry_forward(np.asarray(y), np.nan)
-    return np.concatenate([np.full_like(carried[:1], np.nan), carried[:-1]])
-
-
-def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int = 0) -> PredictionScores:
-    """Score forecasts of the test trials, persistence and a linear AR(1)."""
-    linear = baselines.LinearAR.fit(train)
-    first = model.min_samples - 1
-    stride = max(1, -(-test.n_samples // MAX_ORIGINS))
-    truths, means, last, rolled, shares, weights, widths = [], [], [], [], [], [], []
-    for trial in test:
-        at = np.arange(first, trial.n_samples - 1, stride)
-        if not len(at):
-            continue
-        found = model.forecast(trial, horizon=HORIZON, n_paths=N_PATHS, seed=seed, origins=at, adaptive=False)
-        learning = adapt(found, trial.y)
-        truth = outcomes(trial.y, at, HORIZON)  # [O, H, N]
-        now = carry_forward(trial.y, np.nan)[at]  # [O, N]
-        truths.append(truth)
-        means.append(found.mean)
-        last.append(np.repeat(now[:, None], HORIZON, axis=1))
-        rolled.append(linear.forecast(trial.y, at, HORIZON))
-        shares.append([coverage(bands, trial.y, level) for bands in (found, learning) for level in (0.5, 0.9)])
-        widths.append([width(bands, 0.9) * len(at) for bands in (found, learning)])
-        weights.append((np.isfinite(truth) & np.isfinite(found.mean)).sum(axis=(0, 2)))
-    if not truths:
-        return PredictionScores()
-    truth = np.concatenate(truths)
-
-    def per_horizon(parts: list[Any]) -> tuple[float, ...]:
-        joined = np.concatenate(parts)
-        return tuple(r2(truth[:, h], joined[:, h]) for h in range(HORIZON))
-
-    weight = np.array(weights, np.float64)  # [trials, H]
-    total = weight.sum(axis=0)
-    covered = np.einsum("ilh,ih->lh", np.array(shares, np.float64), weight) / np.where(total > 0, total, np.nan)
-    calibrated, learned = np.array(widths, np.float64).sum(axis=0)  # [H, N]
-    moving = (calibrated > 0).all(axis=0)
-    return PredictionScores(
-        forecast_r2=per_horizon(means),
-        persistence_r2=per_horizon(last),
-        ar1_r2=per_horizon(rolled),
-        coverage_50=tuple(covered[0].tolist()),
-        coverage_90=tuple(covered[1].tolist()),
-        adaptive_50=tuple(covered[2].tolist()),
-        adaptive_90=tuple(covered[3].tolist()),
-        adaptive_width=tuple((learned[:, moving] / calibrated[:, moving]).mean(axis=1).tolist())
-        if moving.any()
-        else (),
-        n_origins=len(truth),
-    )
-
-
 # ---- all scores ---------------------------------------------------------------------------------------------------
+class Evaluation:
+    """Scores of a fitted model on test trials, in parts that are computed when they are needed."""
+
+    def __init__(self, model: StateModel, train: Trials, test: Trials, seed: int = 0) -> None:
+        self.model, self.train, self.test, self.seed = model, train, test, seed
+        self.first = model.min_samples - 1  # forecast origin
+        self.known, self.truth = (np.concatenate(labels_of(side)) for side in (train, test))
+        self.is_labelled = bool((self.truth != UNLABELLED).any())
+
+    @cached_property
+    def states(self) -> tuple[Array, Array]:
+        """Soft states [T, K] of the training and of the test trials."""
+        return soft_states(self.model, self.train), soft_states(self.model, self.test)
+
+    @cached_property
+    def untrained(self) -> StateModel | None:
+        return make_untrained(self.model, self.train, self.seed)
+
+    @cached_property
+    def linear(self) -> LinearAR:
+        return LinearAR.fit(self.train)
+
+    @cached_property
+    def forecasts(self) -> list[tuple[Trial, Forecast]]:
+        return forecast_trials(self.model, self.test, self.seed)
+
+    @cached_property
+    def predictions(self) -> Predictions:
+        return Predictions.from_forecasts(self.test, self.first, self.forecasts)
+
+    @cached_property
+    def reconstructed_train(self) -> list[Any]:
+        return list(self.model.smooth(self.train))
+
+    def score_states(self) -> StateScores:
+        return state_scores(self.states[0], self.known, self.states[1], self.truth, self.seed)
+
+    def score_intervals(self) -> dict[str, tuple[float, ...]]:
+        """Return coverage and relative width by horizon."""
+        shares, widths, weights = [], [], []
+        for trial, found in self.forecasts:
+            learning = adapt(found, trial.y)
+            truth = outcomes(trial.y, found.origins, HORIZON)  # [O, H, N]
+            shares.append([coverage(bands, trial.y, level) for bands in (found, learning) for level in (0.5, 0.9)])
+            widths.append([width(bands, 0.9) * len(found.origins) for bands in (found, learning)])
+            weights.append((np.isfinite(truth) & np.isfinite(found.mean)).sum(axis=(0, 2)))
+        weight = np.array(weights, np.float64)  # [trials, H]
+        covered = ratio(np.einsum("ilh,ih->lh", np.array(shares, np.float64), weight), weight.sum(axis=0))
+        calibrated, learned = np.array(widths, np.float64).sum(axis=0)  # [H, N]
+        moving = (calibrated > 0).all(axis=0)
+        wider = (learned[:, moving] / calibrated[:, moving]).mean(axis=1) if moving.any() else np.zeros(0)
+        names = ("coverage_50", "coverage_90", "adaptive_50", "adaptive_90", "adaptive_width")
+        return {name: tuple(values.tolist()) for name, values in zip(names, (*covered, wider), strict=True)}
+
+    def score_predictions(self) -> PredictionScores:
+        """Score forecasts of the model, persistence and a linear AR(1) from the same origins."""
+        if not self.forecasts:
+            return PredictionScores()
+        return PredictionScores(
+            forecast_r2=self.predictions.r2(),
+            persistence_r2=Predictions.by_last_value(self.test, self.first).r2(),
+            ar1_r2=Predictions.by_autoregression(self.linear, self.train, self.test, self.first).r2(),
+            n_origins=len(self.predictions.samples),
+            **self.score_intervals(),
+        )
+
+
 def evaluate(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int = 0) -> Scores:
     """Return all scores of a fitted model and its baselines.
 
@@ -246,56 +241,33 @@ PARTS = ("states", "log-likelihood", "baselines", "forecasts", "reconstruction")
 def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the fields of `Scores` in the order of PARTS."""
     ours, theirs = as_trials(train), as_trials(test)
-    known, truth = (np.concatenate(labels_of(side)) for side in (ours, theirs))
-    soft, soft_test = _soft_states(model, ours), _soft_states(model, theirs)
-    untrained = make_untrained(model, ours, seed)
-    labelled = bool((truth != UNLABELLED).any())
-    yield asdict(state_scores(soft, known, soft_test, truth, seed) if labelled else StateScores()) | {
+    one = Evaluation(model, ours, theirs, seed)
+    n_states = one.states[0].shape[1]
+    yield asdict(one.score_states() if one.is_labelled else StateScores()) | {
         "model": format_call(model),
         "posterior": _posterior_name(model),
-        "n_states": soft.shape[1],
+        "n_states": n_states,
         "n_train": ours.n_samples,
         "n_test": theirs.n_samples,
     }
-    linear = baselines.LinearAR.fit(ours)
     yield {
         "elbo_test": model.score(theirs),
-        "untrained_elbo_test": None if untrained is None else untrained.score(theirs),
-        "ar1_log_likelihood_train": linear.log_likelihood(ours),
-        "ar1_log_likelihood_test": linear.log_likelihood(theirs),
+        "untrained_elbo_test": None if one.untrained is None else one.untrained.score(theirs),
+        "ar1_log_likelihood_train": one.linear.log_likelihood(ours),
+        "ar1_log_likelihood_test": one.linear.log_likelihood(theirs),
     }
-    lines = state_baselines(ours, theirs, soft.shape[1], seed) if labelled else {}
-    if labelled and untrained is not None:
-        blank = [_soft_states(untrained, side) for side in (ours, theirs)]
-        lines["untrained model"] = state_scores(blank[0], known, blank[1], truth, seed)
-    yield {"baselines": lines}
-    yield asdict(prediction_scores(model, ours, theirs, seed))
+    yield {"baselines": state_baselines(ours, theirs, n_states, seed, one.untrained) if one.is_labelled else {}}
+    yield asdict(one.score_predictions())
     yield {
-        "smoothed_r2_train": smoothed_r2(model, ours),
-        "smoothed_r2_test": smoothed_r2(model, theirs),
-        "persistence_smoothed_r2_train": _stacked_r2(ours, [persistence(trial.y) for trial in ours]),
-        "persistence_smoothed_r2_test": _stacked_r2(theirs, [persistence(trial.y) for trial in theirs]),
-        "untrained_smoothed_r2_test": None if untrained is None else smoothed_r2(untrained, theirs),
+        "smoothed_r2_train": stacked_r2(ours, one.reconstructed_train),
+        "smoothed_r2_test": stacked_r2(theirs, model.smooth(theirs)),
+        "persistence_smoothed_r2_train": stacked_r2(ours, [persistence(trial.y) for trial in ours]),
+        "persistence_smoothed_r2_test": stacked_r2(theirs, [persistence(trial.y) for trial in theirs]),
+        "untrained_smoothed_r2_test": None
+        if one.untrained is None
+        else stacked_r2(theirs, one.untrained.smooth(theirs)),
         "elbo_train": model.score(ours),
     }
-
-
-def _soft_states(model: StateModel, trials: Trials) -> Array:
-    soft = np.concatenate(model.predict_proba(trials)).astype(np.float64)
-    if not np.isfinite(soft).all():
-        raise FitError(
-            f"{model!r} has soft states that are not finite, because its fit diverged. Fit it again before scoring."
-        )
-    return soft
-
-
-def _stacked_r2(trials: Trials, predicted: list[Any]) -> float:
-    return r2(np.concatenate([trial.y for trial in trials]), np.concatenate(predicted))
-
-
-def smoothed_r2(model: StateModel, trials: Trials, truth: Trials | None = None) -> float:
-    """Return the R² of the model's reconstruction of trials, of themselves or of others of the same lengths."""
-    return _stacked_r2(truth or trials, model.smooth(trials))
 
 
 def _posterior_name(model: StateModel) -> str | None:

@@ -43,7 +43,7 @@ class Pieces:
     in_steps: str = ""
 
     def counts(self, guess: Sequence[Labels], truth: Sequence[Labels]) -> Counts:
-        """Return confusion matrices [pieces, guessed label, true label] of labelled samples.
+        """Return confusion matrices [pieces, guessed label, true label] of samples with both labels.
 
         Pieces of trials that are not in `guess` are left out.
         """
@@ -54,8 +54,21 @@ class Pieces:
                 break
             g, t = guess[trial][start:stop], truth[trial][start:stop]
             known = (t != UNLABELLED) & (g != UNLABELLED)
-            found.append(np.bincount(g[known] * size + t[known], minlength=size * size).reshape(size, size))
+            found.append(count_labels(g[known], t[known], size)[:size])
         return np.array(found, np.int64).reshape(-1, size, size)
+
+
+def count_labels(guess: Labels, truth: Labels, size: int | None = None) -> Counts:
+    """Return a confusion matrix [guessed label, true label]; the last row counts guesses of no label.
+
+    size   number of labels; None counts the true labels only
+    """
+    if size is None:
+        labels, code = np.unique(truth, return_inverse=True)
+        place = np.searchsorted(labels, guess).clip(0, len(labels) - 1)
+        guess, truth, size = np.where(labels[place] == guess, place, UNLABELLED), code, len(labels)
+    row = np.where(guess == UNLABELLED, size, guess)
+    return np.bincount(row * size + truth, minlength=(size + 1) * size).reshape(size + 1, size)
 
 
 def split_pieces(trials: Trials, bout: float = float("nan")) -> Pieces:
@@ -79,8 +92,8 @@ def split_pieces(trials: Trials, bout: float = float("nan")) -> Pieces:
 def score(counts: Counts, name: str) -> float:
     """Return macro_f1, balanced_accuracy or accuracy over all pieces; NaN without labels."""
     table = np.asarray(counts, float).reshape(-1, *np.shape(counts)[-2:]).sum(axis=0)  # [guess, truth]
-    hit, true, guessed = np.diag(table), table.sum(axis=0), table.sum(axis=1)
-    occurs = true > 0
+    hit, true = np.diagonal(table), table.sum(axis=0)
+    guessed, occurs = table.sum(axis=1)[: len(true)], true > 0
     if not occurs.any():
         return float("nan")
     if name == "accuracy":
@@ -122,8 +135,10 @@ def _half_width(n: int, gain: Callable[[npt.NDArray[np.bool_]], float]) -> float
     return float(t.ppf(T_LEVEL, n - 1) * np.sqrt((n - 1) / n * np.square(gains - gains.mean()).sum()))
 
 
-def chance_score(guess: Sequence[Labels], truth: Sequence[Labels], name: str, seed: int = 0) -> float:
-    """Return the 95% quantile of the score under random circular shifts of the guesses.
+def chance_scores(
+    guess: Sequence[Labels], truth: Sequence[Labels], names: Sequence[str], seed: int = 0
+) -> dict[str, float]:
+    """Return the 95% quantile of each score under random circular shifts of the guesses.
 
     Shifts keep the lengths of bouts and remove their relation to the labels.
     """
@@ -134,5 +149,6 @@ def chance_score(guess: Sequence[Labels], truth: Sequence[Labels], name: str, se
         rolled = [
             np.roll(z, int(rng.integers(len(z) // 10, max(len(z) - len(z) // 10, len(z) // 10 + 1)))) for z in guess
         ]
-        found.append(score(pieces.counts(rolled, truth), name))
-    return float(np.quantile(found, 0.95))
+        counts = pieces.counts(rolled, truth)
+        found.append([score(counts, name) for name in names])
+    return dict(zip(names, np.quantile(found, 0.95, axis=0).tolist(), strict=True))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import baselines
-from gdm_core.errors import DataError
+from gdm_core.analysis.score_uncertainty import count_labels, score
+from gdm_core.errors import DataError, FitError
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 if TYPE_CHECKING:
     from gdm_core.models.base import StateModel
 
+Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 NEIGHBOURS = 10  # in the paper's metric
@@ -92,20 +94,15 @@ def paper_accuracy(
     return float((predicted == truth).mean())
 
 
-def balanced_accuracy(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Return the mean recall over the labels that occur."""
-    from sklearn.metrics import recall_score
-
-    guess, known = _select_labelled(predicted, labels)
-    return float(recall_score(known, guess, labels=np.unique(known), average="macro", zero_division=0))
+def label_scores(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> dict[str, float]:
+    """Return the accuracy, and the mean recall and F1 over the labels that occur."""
+    counts = count_labels(*_select_labelled(predicted, labels))
+    return {name: score(counts, name) for name in ("accuracy", "balanced_accuracy", "macro_f1")}
 
 
 def macro_f1(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the mean F1 over the labels that occur."""
-    from sklearn.metrics import f1_score
-
-    guess, known = _select_labelled(predicted, labels)
-    return float(f1_score(known, guess, labels=np.unique(known), average="macro", zero_division=0))
+    return label_scores(predicted, labels)["macro_f1"]
 
 
 def _select_labelled(values: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Any, IntArray]:
@@ -168,8 +165,7 @@ def state_scores(
     known, truth = np.asarray(train_labels, np.int64), np.asarray(test_labels, np.int64)
     n_states = soft_test.shape[1]
     hard, hard_test = soft.argmax(axis=1), soft_test.argmax(axis=1)
-    labels = np.unique(np.concatenate([known, truth]))
-    one_to_one = n_states == np.sum(labels != UNLABELLED)
+    one_to_one = _is_one_to_one(n_states, known, truth)
     z, seen = _select_labelled(hard_test, truth)
     on_test = (match_states if one_to_one else majority_map)(hard_test, truth, n_states)
     scores = StateScores(
@@ -181,39 +177,63 @@ def state_scores(
     if (known == UNLABELLED).all():
         return scores
     majority = majority_map(hard, known, n_states)
-    mapping = match_states(hard, known, n_states) if one_to_one else majority
+    matched = label_scores(predict_labels(soft, known, soft_test, truth), truth)
     one_hot = np.eye(n_states)
     return StateScores(
         **asdict(scores)
         | {
-            "matched_accuracy": mapped_accuracy(mapping, hard_test, truth),
+            "matched_accuracy": matched["accuracy"],
             "majority_map_accuracy": mapped_accuracy(majority, hard_test, truth),
             "paper_accuracy": paper_accuracy(soft, known, soft_test, truth, seed),
             "paper_accuracy_hard": paper_accuracy(one_hot[hard], known, one_hot[hard_test], truth, seed),
-            "balanced_accuracy": balanced_accuracy(mapping[hard_test], truth),
-            "macro_f1": macro_f1(mapping[hard_test], truth),
+            "balanced_accuracy": matched["balanced_accuracy"],
+            "macro_f1": matched["macro_f1"],
         }
     )
 
 
-def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:
-    """Return two accuracies that are fast enough for sweeps."""
+def predict_labels(soft: Any, known: IntArray, soft_test: Any, truth: IntArray) -> IntArray:
+    """Predict test labels [T] from states matched to labels on the training trials."""
+    n_states = soft.shape[1]
+    name = match_states if _is_one_to_one(n_states, known, truth) else majority_map
+    return np.asarray(name(soft.argmax(axis=1), known, n_states)[soft_test.argmax(axis=1)])
+
+
+def _is_one_to_one(n_states: int, known: IntArray, truth: IntArray) -> bool:
+    labels = np.unique(np.concatenate([known, truth]))
+    return n_states == int(np.sum(labels != UNLABELLED))
+
+
+def soft_states(model: StateModel, trials: Trials) -> Array:
+    """Return the soft states [T, K] of all trials; raise FitError if they are not finite."""
+    soft = np.concatenate(model.predict_proba(trials)).astype(np.float64)
+    if not np.isfinite(soft).all():
+        raise FitError(
+            f"{model!r} has soft states that are not finite, because its fit diverged. Fit it again before scoring."
+        )
+    return soft
+
+
+def score_states(model: StateModel, train: Trials, test: Trials, seed: int = 0) -> StateScores:
+    """Return the state scores of a model."""
     known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
-    soft, soft_test = (np.concatenate(model.predict_proba(side)) for side in (train, test))
-    return accuracies(soft, known, soft_test, truth)
+    return state_scores(soft_states(model, train), known, soft_states(model, test), truth, seed)
 
 
-def accuracies(soft: Any, known: IntArray, soft_test: Any, truth: IntArray) -> dict[str, float]:
-    """Return the accuracies of `state_accuracy` from soft states [T, K]."""
-    mapping = majority_map(soft.argmax(axis=1), known, soft.shape[1])
-    return {
-        "paper_accuracy": paper_accuracy(soft, known, soft_test, truth),
-        "majority_map_accuracy": mapped_accuracy(mapping, soft_test.argmax(axis=1), truth),
-    }
+def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:
+    """Return two accuracies for sweeps."""
+    return select_accuracies(score_states(model, train, test))
 
 
-def state_baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, StateScores]:
-    """Return state scores of baselines without dynamics, on positions and on steps."""
+def select_accuracies(scores: StateScores) -> dict[str, float]:
+    found = {name: getattr(scores, name) for name in ("paper_accuracy", "majority_map_accuracy")}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def state_baselines(
+    train: Trials, test: Trials, n_states: int, seed: int = 0, untrained: StateModel | None = None
+) -> dict[str, StateScores]:
+    """Return state scores of baselines without dynamics, on positions and on steps, and of an untrained model."""
     known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     lines: dict[str, StateScores] = {}
     labelled = bool((known != UNLABELLED).any())
@@ -225,20 +245,17 @@ def state_baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -
             lines[f"{method} on {on}"] = state_scores(rows, known, rows_test, truth, seed)
         elif labelled:
             lines[f"{method} on {on}"] = _score_labels(*neighbour_labels(rows, known, rows_test, truth, seed))
+    if untrained is not None:
+        lines["untrained model"] = score_states(untrained, train, test, seed)
     return lines
 
 
 def _score_labels(predicted: IntArray, truth: IntArray, constant: bool = False) -> StateScores:
     """Return scores of predicted labels; a constant prediction also counts as one state."""
-    guess, seen = _select_labelled(predicted, truth)
-    accuracy = float((guess == seen).mean())
-    return StateScores(
-        matched_accuracy=accuracy if constant else None,
-        majority_map_accuracy=accuracy if constant else None,
-        paper_accuracy=accuracy,
-        paper_accuracy_hard=accuracy if constant else None,
-        balanced_accuracy=balanced_accuracy(predicted, truth),
-        macro_f1=macro_f1(predicted, truth),
-        nmi=0.0 if constant else None,
-        ari=0.0 if constant else None,
+    accuracy, balanced, f1 = label_scores(predicted, truth).values()
+    found = StateScores(paper_accuracy=accuracy, balanced_accuracy=balanced, macro_f1=f1)
+    if not constant:
+        return found
+    return replace(
+        found, matched_accuracy=accuracy, majority_map_accuracy=accuracy, paper_accuracy_hard=accuracy, nmi=0.0, ari=0.0
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import time
@@ -18,6 +17,7 @@ from gdm_core.engine.runner import LocalEngine, Runner
 from gdm_core.engine.spec import require_for_workers, resolve, resolve_family
 from gdm_core.engine.worker import checkpoint
 from gdm_core.errors import ConfigError
+from gdm_core.text import flatten_scores
 from gdm_core.trials import Trials
 
 EVALUATE = "gdm_core.analysis.metrics:evaluate"
@@ -139,22 +139,6 @@ def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, te
         checkpoint(int(progress.step), int(progress.total))
     seconds = time.perf_counter() - began
     model.raise_if_failed()
-    return {
-        "elbo_train": float(model.elbo_),
-        "elbo_test": float(model.score(test)),
-        "scores": {} if evaluate is None else flatten_scores(evaluate(model, train, test)),
-        "seconds": seconds,
-    }
-
-
-def flatten_scores(scores: Any, prefix: str = "") -> dict[str, float]:
-    """Return all numbers in a record of scores by name, nested names joined with dots."""
-    if dataclasses.is_dataclass(scores) and not isinstance(scores, type):
-        scores = {f.name: getattr(scores, f.name) for f in dataclasses.fields(scores)}
-    found: dict[str, float] = {}
-    for name, value in scores.items():
-        if isinstance(value, Mapping) or dataclasses.is_dataclass(value):
-            found |= flatten_scores(value, f"{prefix}{name}.")
-        elif isinstance(value, int | float) or getattr(value, "shape", None) == ():
-            found[f"{prefix}{name}"] = float(value)
-    return found
+    scores = {} if evaluate is None else flatten_scores(evaluate(model, train, test))
+    elbo_test = scores["elbo_test"] if scorer == EVALUATE else float(model.score(test))
+    return {"elbo_train": float(model.elbo_), "elbo_test": elbo_test, "scores": scores, "seconds": seconds}

@@ -13,7 +13,7 @@ from datasets import keypoints, mice
 from datasets.splits import split_trials, usable
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.analysis.metrics import persistence, r2
+from gdm_core.analysis.predictions import persistence, r2
 from gdm_core.analysis.state_scores import macro_f1, majority_map
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials

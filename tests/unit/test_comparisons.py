@@ -17,7 +17,9 @@ from gdm_core.analysis.comparisons import (
     split_blocks,
     verdict,
 )
+from gdm_core.analysis.metrics import Evaluation
 from gdm_core.errors import DataError
+from gdm_core.models.registry import import_family
 from gdm_core.trials import Trial, Trials
 
 
@@ -124,6 +126,25 @@ def test_baselines_share_the_blocks_of_fits():
     assert "density" not in lines["persistence"].blocks, "a guess without a spread has no density"
     assert lines["linear AR(1)"].mean("ten") > lines["persistence"].mean("ten")
     assert "matched_accuracy" in lines["k-means on steps"].scores
+
+
+def test_models_and_baselines_share_forecast_origins():
+    train, test = laps()
+    y = np.array(test[0].y)
+    y[0] += 1e4  # no forecast starts at the first sample
+    jump = Trials((Trial(y, labels=test[0].labels),))
+    lines = (Cell.from_dict(measure_baselines(train, side, 4)["persistence"]) for side in (test, jump))
+    ordinary, jumped = (1 - cell.blocks["next"][0] for cell in lines)
+    assert jumped < ordinary
+
+
+def test_block_forecasts_pool_channels_as_evaluate_does():
+    train, test = (Trials((Trial(side[0].y * np.r_[1e3, np.ones(9)]),)) for side in laps())
+    model = import_family("arhmm")(n_states=3, n_latent=2, n_iter=3).fit(train)
+    one = Evaluation(model, train, test)
+    blocks = one.predictions.score_blocks(test, [np.arange(300)])
+    whole = one.score_predictions().forecast_r2
+    assert (blocks["next"][0], blocks["ten"][0]) == pytest.approx((whole[0], whole[9]), abs=0.002)
 
 
 def test_unlabelled_trials_have_no_state_measure():

@@ -13,13 +13,9 @@ from sklearn import metrics as sk
 from sklearn.neighbors import KNeighborsClassifier
 
 from datasets import nascar
-from datasets.nascar import train_test
-from gdm_core.analysis import baselines, metrics, state_scores
+from gdm_core.analysis import baselines, metrics, predictions, state_scores
 from gdm_core.analysis.baselines import GaussianHMM
-from gdm_core.analysis.controls import accuracy_controls
-from gdm_core.analysis.metrics import evaluate
 from gdm_core.errors import DataError, FitError
-from gdm_core.models.registry import import_family
 from gdm_core.trials import Trial, Trials, as_trials
 from tests.support.simple_model import SimpleModel
 
@@ -107,14 +103,17 @@ def test_paper_accuracy_uses_a_seeded_subset(monkeypatch):
 def test_accuracy_and_f1_equal_scikit_learn():
     rng = np.random.default_rng(3)
     labels, predicted = rng.integers(0, 4, 300), rng.integers(0, 4, 300)
-    assert state_scores.balanced_accuracy(predicted, labels) == pytest.approx(
-        sk.balanced_accuracy_score(labels, predicted)
-    )
-    assert state_scores.macro_f1(predicted, labels) == pytest.approx(sk.f1_score(labels, predicted, average="macro"))
-    # A prediction of -1 costs recall but is not a class.
-    predicted[:100] = -1
-    expected = sk.f1_score(labels, predicted, average="macro", labels=range(4))
-    assert state_scores.macro_f1(predicted, labels) == pytest.approx(expected)
+    found = state_scores.label_scores(predicted, labels)
+    assert found["accuracy"] == pytest.approx(sk.accuracy_score(labels, predicted))
+    assert found["balanced_accuracy"] == pytest.approx(sk.balanced_accuracy_score(labels, predicted))
+    assert found["macro_f1"] == pytest.approx(sk.f1_score(labels, predicted, average="macro"))
+    # A prediction of -1 or of a label that never occurs costs recall but is not a class.
+    predicted[:100], predicted[100:120] = -1, 9
+    found = state_scores.label_scores(predicted, 7 * labels)
+    expected = sk.f1_score(7 * labels, predicted, average="macro", labels=7 * np.arange(4))
+    assert found["macro_f1"] == pytest.approx(expected)
+    expected = sk.recall_score(7 * labels, predicted, average="macro", labels=7 * np.arange(4))
+    assert found["balanced_accuracy"] == pytest.approx(expected)
 
 
 def test_matching_is_learned_on_training_trials():
@@ -161,20 +160,20 @@ def test_r2_pools_channels_without_missing_values():
     y = rng.standard_normal((50, 3)) * [1, 5, 0.1] + [0, 100, -3]
     guess = y + rng.standard_normal((50, 3)) * 0.3
     expected = 1 - ((y - guess) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum()
-    assert metrics.r2(y, guess) == pytest.approx(expected)
-    assert metrics.r2(y, y) == 1.0
-    assert metrics.r2(y, np.broadcast_to(y.mean(axis=0), y.shape)) == pytest.approx(0)
+    assert predictions.r2(y, guess) == pytest.approx(expected)
+    assert predictions.r2(y, y) == 1.0
+    assert predictions.r2(y, np.broadcast_to(y.mean(axis=0), y.shape)) == pytest.approx(0)
     hidden, garbage = y.copy(), guess.copy()
     hidden[:5], garbage[:5] = np.nan, 1e9
-    assert metrics.r2(hidden, garbage) == pytest.approx(metrics.r2(y[5:], guess[5:]))
-    assert np.isnan(metrics.r2(np.ones((4, 2)), np.ones((4, 2))))
+    assert predictions.r2(hidden, garbage) == pytest.approx(predictions.r2(y[5:], guess[5:]))
+    assert np.isnan(predictions.r2(np.ones((4, 2)), np.ones((4, 2))))
     with pytest.raises(DataError, match="shape"):
-        metrics.r2(y, guess[:, :2])
+        predictions.r2(y, guess[:, :2])
 
 
 def test_persistence_carries_the_last_known_value():
     y = np.array([[1.0, np.nan], [np.nan, 2.0], [3.0, 4.0]])
-    np.testing.assert_array_equal(metrics.persistence(y), [[np.nan, np.nan], [1.0, np.nan], [1.0, 2.0]])
+    np.testing.assert_array_equal(predictions.persistence(y), [[np.nan, np.nan], [1.0, np.nan], [1.0, 2.0]])
 
 
 # ---- baselines ----------------------------------------------------------------------------------------------------
@@ -243,7 +242,7 @@ def test_forecast_baselines_match_published_scores(scores):
     assert 0.93 < scores.persistence_r2[9] < 0.98
     model = SimpleModel()
     train, test = nascar.train_test("standard", 0)
-    standard = metrics.prediction_scores(model.fit(train), as_trials(train), as_trials(test))
+    standard = metrics.Evaluation(model.fit(train), as_trials(train), as_trials(test)).score_predictions()
     assert standard.ar1_r2[9] == pytest.approx(0.963, abs=0.02)
     assert standard.persistence_r2[9] == pytest.approx(0.564, abs=0.03)
 
@@ -274,15 +273,15 @@ def test_forecast_scores_equal_their_definition(fitted, soft, scores):
     for h in (1, 10):
         at = np.arange(1, 1000 - h)
         assert scores.forecast_r2[h - 1] == pytest.approx(
-            metrics.r2(test.y[at + h], found.mean[: len(at), h - 1]), abs=1e-4
+            predictions.r2(test.y[at + h], found.mean[: len(at), h - 1]), abs=1e-4
         )
-        assert scores.persistence_r2[h - 1] == pytest.approx(metrics.r2(test.y[at + h], test.y[at]), abs=1e-9)
+        assert scores.persistence_r2[h - 1] == pytest.approx(predictions.r2(test.y[at + h], test.y[at]), abs=1e-9)
 
 
 def test_narrow_envelope_fails_coverage(soft, fitted):
     narrow = SimpleModel(spread=0.5).fit(soft[0])
     narrow.calibration_ = None
-    found = metrics.prediction_scores(narrow, as_trials(soft[0]), as_trials(soft[1]))
+    found = metrics.Evaluation(narrow, as_trials(soft[0]), as_trials(soft[1])).score_predictions()
     assert found.coverage_90[0] < 0.7
     # Adaptive intervals reach the right width within 0.03 of the steps: log(3.4) / (0.04 * 1000).
     assert np.abs(np.array(found.adaptive_90) - 0.9).max() < 0.04
@@ -348,14 +347,3 @@ def test_non_finite_states_raise_fit_error(short):
     model.params_["centers"] = np.full_like(model.params_["centers"], np.nan)
     with pytest.raises(FitError, match="not finite"):
         metrics.evaluate(model, *short)
-
-
-def test_controls_equal_evaluation_baselines():
-    train, test = map(as_trials, train_test("standard", 0, 400))
-    config = {"n_states": 3, "n_latent": 2, "seed": 0, "n_iter": 2}
-    found = accuracy_controls("arhmm", config, train, test)
-    whole = evaluate(import_family("arhmm")(**config).fit(train), train, test).baselines
-    assert set(found) == {name for name in whole if not name.startswith("10-NN")}
-    for name, scores in found.items():
-        for score, value in scores.items():
-            assert value == pytest.approx(getattr(whole[name], score), abs=1e-6), (name, score)
