@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
+from gdm_core.maths.gaps import spread_stretches
 
 Array = npt.NDArray[np.float32]
 # (trial [T, N], origins [O], horizon, number of paths, seed) -> sampled futures [P, O, H, N]
@@ -191,8 +192,8 @@ def calibrate(
     sample: Sampler, ys: list[Array], min_samples: int, cross_fit: CrossFit = lambda _, __: []
 ) -> Calibration | None:
     """Return factors with which central intervals cover their nominal share of the trials `ys`."""
-    whole = [(sample, y, 0, len(y)) for y in ys]
     total = sum(len(y) for y in ys)
+    whole = [(sample, y, 0, len(y)) for y in spread_stretches(ys, CROSS_FIT_SAMPLES)]
     if total > CROSS_FIT_SAMPLES:
         return _fit_factors(whole, min_samples)
     ends = np.cumsum([len(y) for y in ys])[:-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy.typing as npt
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
+
+_STRETCH = 2_000  # samples
 
 
 def carry_forward(y: npt.NDArray[Any], before: float = 0.0) -> Float:
@@ -45,6 +48,15 @@ def split_runs(y: npt.NDArray[Any], chosen: npt.NDArray[np.bool_]) -> list[npt.N
     """Return the contiguous stretches of y [T, N] in the mask `chosen`."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]])))
     return [y[first:after] for first, after in edges.reshape(-1, 2)]
+
+
+def spread_stretches(ys: list[npt.NDArray[Any]], n_samples: int) -> list[npt.NDArray[Any]]:
+    """Return evenly spread stretches of longer data, with at most about `n_samples` in all."""
+    total = sum(map(len, ys))
+    if total <= n_samples:
+        return ys
+    stretches = [y[begin : begin + _STRETCH] for y in ys for begin in range(0, len(y), _STRETCH)]
+    return [y for y in stretches if np.isfinite(y).any()][:: math.ceil(total / n_samples)]
 
 
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Float:

@@ -21,15 +21,17 @@ from sklearn.utils.metadata_routing import UNUSED
 from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapt
 from gdm_core.errors import ConfigError, DataError, FitWarning
-from gdm_core.maths.gaps import gap_factors
+from gdm_core.maths.gaps import gap_factors, spread_stretches
 from gdm_core.maths.spikes import find_new_spikes
 from gdm_core.models.estimator import Array as Array
 from gdm_core.models.estimator import Estimator
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
-from gdm_core.models.scaling import BASELINE_MARGIN, score_baseline, spread_stretches, standardise, standardise_as
+from gdm_core.models.scaling import BASELINE_MARGIN, score_baseline, standardise, standardise_as
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
+
+_SCORED = 20_000  # samples that score and check a fit
 
 
 class StateModel(Estimator, ABC):
@@ -178,9 +180,10 @@ class StateModel(Estimator, ABC):
                 self.status_ = Status.CANCELLED
             self.seconds_ = spent + time.perf_counter() - started
             if finish and self.params_ and self.status_ is not Status.FAILED:
-                self.elbo_ = self._score(spread_stretches(ys))
+                some = spread_stretches(ys, _SCORED)
+                self.elbo_ = self._score(some)
                 if self.status_ is not Status.CANCELLED:
-                    self._check_fit(ys)
+                    self._check_fit(some)
             if finish and calibrate and self.params_ and self.status_ is not Status.FAILED:
                 self.calibration_ = forecasting.calibrate(
                     self._paths_across_gaps, ys, self.min_samples, self._cross_fit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,6 @@ Float = npt.NDArray[np.float64]
 Standardised = npt.NDArray[np.float32]
 
 BASELINE_MARGIN = 0.1  # nats per sample and channel that a fit may lose to the baseline
-_MAX_SCORED, _STRETCH = 100_000, 2_000  # samples that score a fit, and of each stretch
 _MAX_CHANGE_OF_SCALE = 10.0  # of most channels, between a warm start and the fit it starts from
 _BLOCK_ROWS = 65_536
 # Channels that vary less are constant: relative to their centre, and at all.
@@ -118,15 +116,6 @@ def standardise_as(scaler: Scaler, trials: Trials, n_latent: int) -> tuple[Scale
             f"with means {shift:.3g} standard deviations apart. Convert the data to the same units, or fit a new model."
         )
     return scaler, factors, ys
-
-
-def spread_stretches(ys: list[Standardised], n_samples: int = _MAX_SCORED) -> list[Standardised]:
-    """Return evenly spread stretches of longer data, with at most about `n_samples` in all."""
-    total = sum(map(len, ys))
-    if total <= n_samples:
-        return ys
-    stretches = [y[begin : begin + _STRETCH] for y in ys for begin in range(0, len(y), _STRETCH)]
-    return [y for y in stretches if np.isfinite(y).any()][:: math.ceil(total / n_samples)]
 
 
 def score_baseline(scaler: Scaler, factors: FactorModel, ys: list[Standardised]) -> float:

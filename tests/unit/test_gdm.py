@@ -8,9 +8,10 @@ import torch
 
 from gdm_core import GDM
 from gdm_core.errors import ConfigError
+from gdm_core.maths.gaps import spread_stretches
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.progress import Status
-from gdm_core.models.scaling import Scaler, spread_stretches
+from gdm_core.models.scaling import Scaler
 from gdm_core.models.variants import infer_quickly
 from gdm_core.trials import as_trials
 from tests.support.gdm import random_module

@@ -7,8 +7,7 @@ draws S candidates from q, and the candidates form a hidden Markov model with S 
 
 With independent noise per row, its likelihood is an unbiased estimate of p(y), and the expected logarithm is a lower bound
 on log p(y) that is tighter than the ELBO (S = 1). Its smoothed weights give the posterior mean; every row then uses the
-same noise, so smooth data gives smooth states. Stickiness carries little from one row to the next, so a few sweeps over all
-rows solve the recursions.
+same noise, so smooth data gives smooth states.
 """
 
 from __future__ import annotations
@@ -34,9 +33,12 @@ _BLOCK_ELEMENTS = 130_000  # of these, computed at a time
 _MAX_EXPONENT = 40.0
 _MIN_TRANSFER = 1e-30  # relative to the largest of the row
 _TOLERANCE = 1e-5
-_MAX_SWEEPS = 200
+_CHUNK_ROWS = 32
 _FILTER_DRAWS = 32
 _PIECE_PATHS = 8_000  # in memory at a time, to fit the processor's cache
+
+
+Array = npt.NDArray[np.float32]
 
 
 class Readout(NamedTuple):
@@ -112,15 +114,15 @@ def read_out(
     points = even_points(n_samples, module.n_states)[:, role]
     piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
     bounds, means = [], [view.posterior[:0]]
-    before: Tensor | None = None
+    before: Array | None = None
     for begin in range(0, len(rows), piece):
         end = min(begin + piece, len(rows))
         head, tail = max(0, begin - 1), min(len(rows), end + _HALO) if states else end
         part_moved = points.new_zeros(1, len(role)) if moved is None else moved[head:tail][:, role]
         exponential = _exponential(points, part_moved, view.posterior)
         chain = _Chain(module, rows.piece(head, tail), view.piece(head, tail), exponential, temperature)
-        weights, log_likelihood = chain.forward(before, keep=states)
-        bounds.append(log_likelihood[begin - head : end - head])
+        weights, log_likelihood = chain.forward(before)
+        bounds.append(torch.as_tensor(log_likelihood[begin - head : end - head], device=rows.device))
         before = weights[end - head - 1]
         if states:
             means.append(chain.smoothed(weights)[begin - head : end - head])
@@ -170,47 +172,29 @@ class _Chain:
         self._scale = best_before + best_next  # [R]
         self._left = (delta.exp_() * self._root(best_before, of_before)).transpose(1, 2)  # [R, S_j, K]
         self._right = exponential * self._root(best_next, of_next)  # [R, K, S_s]
-        self._linked = (rows.age > 0)[:, None]
-        self._even = torch.full_like(of_next, 1 / self.n_samples)
-        self._transfer = self._even[:0]  # [R, S_j, S_s]
+        self._linked = (rows.age > 0).numpy(force=True)
+        self._transfer: Array = np.zeros((0, 0, 0), np.float32)  # [R, S_j, S_s]
 
     def _root(self, best: Tensor, values: Tensor) -> Tensor:
         """Return exp((best - values) / K) [R, 1, S]; terms at the upper limit have no weight."""
         return ((best[:, None] - values) / self.k).clamp_(max=_MAX_EXPONENT).exp_()[:, None]
 
-    def forward(self, before: Tensor | None, keep: bool) -> tuple[Tensor, Tensor]:
+    def forward(self, before: Array | None) -> tuple[Array, Array]:
         """Return filtered weights [R, S] of the candidates, and the log-likelihood [R].
 
         before   [S] weights of the first row if they are known; its own transfer is then ignored
-        keep     keep the transfers, for `smoothed`
         """
-        n_rows, first = len(self.z), 0 if before is None else 1
-        size = max(1, _BLOCK_ELEMENTS // self.n_samples**2)
-        kept = self.z.new_zeros(n_rows if keep else min(size, n_rows), self.n_samples, self.n_samples)
-        weights, log_likelihood = self._even.clone(), torch.zeros_like(self._scale)
-        if before is not None:
-            weights[0] = before
-        for begin in range(first, n_rows, size):
-            part = slice(begin, min(begin + size, n_rows))
-            transfer = kept[part] if keep else kept[: part.stop - begin]
-            scale = self._transfer_of(part, transfer)
-            weights[part], total = self._forward(part, transfer, weights[max(0, begin - 1)])
-            log_likelihood[part] = total.log() + scale
-        if keep:
-            self._transfer = kept
-        return weights, log_likelihood - math.log(self.n_samples)
-
-    def _forward(self, part: slice, transfer: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weights of a block of rows given the row before it, and their sums before normalisation."""
-        linked, even = self._linked[part], self._even[part]
-
-        def sweep(value: Tensor) -> tuple[Tensor, Tensor]:
-            before = torch.where(linked, torch.cat([past[None], value[:-1]]), even)
-            updated = row_products(before[:, None], transfer)[:, 0]
-            total = updated.sum(-1)
-            return updated / total[:, None], total
-
-        return _settle(sweep, even, len(even))
+        n_rows, n = len(self.z), self.n_samples
+        size, transfer = max(1, _BLOCK_ELEMENTS // n**2), self.z.new_empty(n_rows, n, n)
+        parts = [slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size)]
+        scale = torch.cat([self._transfer_of(part, transfer[part]) for part in parts]).numpy(force=True)
+        self._transfer = transfer.numpy(force=True)
+        if before is None:
+            weights, total = follow(self._transfer, self._linked)
+        else:
+            weights, total = follow(self._transfer[1:], self._linked[1:], before)
+            weights, total = np.concatenate([before[None], weights]), np.append(np.float32(1), total)
+        return weights, np.log(total) + scale - math.log(n)
 
     def transfer_of_last(self) -> Tensor:
         """Return the transfer [S_j, S_s] of the last row."""
@@ -230,31 +214,48 @@ class _Chain:
                 out.mul_(once)
         return self._scale[part] - self.k * least.log()
 
-    def smoothed(self, weights: Tensor) -> Tensor:
+    def smoothed(self, weights: Array) -> Tensor:
         """Return the posterior mean [R, K] of z from filtered weights and all later rows."""
-        transfer = self._transfer
-        goes_on = torch.cat([self._linked[1:], torch.zeros_like(self._linked[:1])])
-
-        def sweep(future: Tensor) -> tuple[Tensor, Tensor]:
-            message = row_products(transfer, future[..., None])[..., 0]
-            message = torch.where(goes_on, torch.cat([message[1:], torch.ones_like(message[:1])]), 1.0)
-            return message / message.mean(-1, keepdim=True), message
-
-        future, _ = _settle(sweep, torch.ones_like(weights), len(weights))
+        linked = self._linked
+        backwards, _ = follow(self._transfer[::-1].transpose(0, 2, 1), np.append(False, linked[:0:-1]))
+        future = np.ones_like(weights)
+        future[:-1] = np.where(linked[1:, None], backwards[-2::-1], 1.0)
         both = weights * future
-        return row_products(self.z, (both / both.sum(-1, keepdim=True))[..., None])[..., 0]
+        both /= both.sum(-1, keepdims=True)
+        return row_products(self.z, torch.as_tensor(both[..., None], device=self.z.device))[..., 0]
 
 
-def _settle(sweep, value: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
-    """Repeat a recursion for all rows at once until it converges; n_rows sweeps are exact."""
-    extra = value
-    for _ in range(min(n_rows + 1, _MAX_SWEEPS)):
-        updated, extra = sweep(value)
-        change = float((updated - value).abs().max())
-        value = updated
-        if change < _TOLERANCE:
+def follow(transfer: Array, linked: npt.NDArray[np.bool_], start: Array | None = None) -> tuple[Array, Array]:
+    """Return w_t = w_{t-1} T_t / sum [R, S] for transfers [R, S, S], and the sums [R].
+
+    linked   rows that follow the row before; others start from equal weights
+    start    [S] weights before the first row; equal ones if None
+
+    Chunks of rows run next to each other, from equal weights at first. Then each starts again from the end of the chunk
+    before, up to the row where nothing changes any more.
+    """
+    n_rows, n = transfer.shape[:2]
+    length = max(1, min(_CHUNK_ROWS, n_rows))
+    weights, totals = np.empty((n_rows, n), transfer.dtype), np.empty(n_rows, transfer.dtype)
+    even = np.full((1, n), 1 / n, transfer.dtype)
+    entry = np.repeat(even, -(-n_rows // length), axis=0)
+    if start is not None:
+        entry[0] = start
+    for sweep in range(len(entry)):
+        value, changed = entry, False
+        for at in range(length):
+            rows = slice(at, None, length)
+            before = np.where(linked[rows, None], value[: len(linked[rows])], even)
+            value = np.matmul(before[:, None], transfer[rows])[:, 0]
+            totals[rows] = value.sum(axis=1)
+            value /= totals[rows, None]
+            if sweep and np.abs(value - weights[rows]).max() < _TOLERANCE:
+                break
+            weights[rows], changed = value, True
+        if not changed:
             break
-    return value, extra
+        entry[1:] = weights[length - 1 :: length][: len(entry) - 1]
+    return weights, totals
 
 
 # ---- forecasts and samples --------------------------------------------------------------------------------------
