@@ -141,9 +141,9 @@ class Link:
         return future
 
     def forget(self, session: str) -> None:
-        """Drop trials that only this session used; running jobs keep theirs until they end."""
+        """Drop trials that only this session and those below it used; running jobs keep theirs until they end."""
         for name, users in list(self._users.items()):
-            users.discard(session)
+            users -= {user for user in users if is_below(user, session)}
             if not users:
                 self._drop(name)
 
@@ -162,6 +162,11 @@ class Link:
                 self.cluster.close(timeout=2)
         except (OSError, TimeoutError, CancelledError) as error:
             logger.info("The connection to the cluster did not close in time: %s", error)
+
+
+def is_below(session: str, other: str) -> bool:
+    """Return whether a session is another one or below it: "a/b" is below "a"."""
+    return f"{session}/".startswith(f"{other}/")
 
 
 def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:

@@ -90,6 +90,7 @@ class Compared:
     baselines: dict[str, Cell]
     failures: dict[str, str]
     notes: tuple[str, ...] = ()
+    waits: str = ""
 
     def verdict(self, measure: str) -> Verdict | None:
         """Compare the finished settings and baselines by one of MEASURES; None without measurements."""
@@ -132,7 +133,8 @@ class CompareJob:
         self.comparison = comparison
         k, data = comparison.n_states, (comparison.train, comparison.test)
         shared: dict[str, Any] = {"session": session, "cached": comparison.keep}
-        self._fits = engine.map(fit_cell, comparison.cells(), progress=progress, **shared)
+        cells, usual_s = comparison.cells(), comparison.usual_s
+        self._fits = engine.map(fit_cell, cells, usual_s=usual_s, progress=progress, **shared)
         name = "/".join(["baselines", str(k), *(trials.fingerprint for trials in data)])
         self._baselines = engine.map(measure_baselines, {name: (*data, k)}, **shared)
 
@@ -154,7 +156,7 @@ class CompareJob:
             (failures["Baselines"],) = baselines.failures.values()
         notes = tuple(dict.fromkeys([*fits.notes, *baselines.notes]))
         finished = fits.finished and baselines.finished
-        return Compared(fits.done, fits.total, finished, cells, known, failures, notes)
+        return Compared(fits.done, fits.total, finished, cells, known, failures, notes, fits.waits)
 
     def wait(self) -> None:
         """Wait until every fit has ended."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import pickle
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Received
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -23,17 +24,20 @@ from typing import Any
 from distributed import Future, KilledWorker
 
 from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.cluster import START_TIMEOUT_S, Link, connect
-from gdm_core.engine.job import Job, JobStatus
+from gdm_core.engine.cluster import START_TIMEOUT_S, Link, connect, is_below
+from gdm_core.engine.job import Job, JobStatus, Priority
 from gdm_core.engine.runner import Runner
 from gdm_core.engine.spec import code_version
 from gdm_core.errors import ConfigError, FitError
+from gdm_core.text import plural
 
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.2  # interval between checks for workers while there are jobs
 ALLOWED_DEATHS = 1  # of workers that had begun a job
 MAX_ATTEMPTS = 5  # of a job whose workers die before they report that they have begun
+RECENT_S = 300.0  # age of times that estimates use
+RESERVED_S = 60.0  # after a visitor's fit, while grids of others leave them a worker
 LOST = "The workers were lost while the job ran. Try again."
 CLOSED = "The engine was closed before the job was done. Start it again."
 TOO_BIG = (
@@ -52,15 +56,20 @@ class Attempt:
     task: Future[Any] | None = None
     received: Received[Any] | None = None
     has_begun: bool = False
+    sent_at: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """Threads of all workers (0 before they start), waiting jobs and running jobs."""
+    """Threads of all workers (0 before they start), waiting jobs, running jobs, and how slow work was lately.
+
+    slowdown   recent time of jobs by their expected time on a quiet machine
+    """
 
     n_workers: int
     waiting: int
     running: int
+    slowdown: float = 1.0
 
 
 class Engine(Runner):
@@ -74,6 +83,8 @@ class Engine(Runner):
         self._orders: SimpleQueue[Callable[[Link], None]] = SimpleQueue()
         self._link: Link | None = None
         self._n_workers = 0
+        self._times: deque[tuple[float, float, float]] = deque(maxlen=100)  # end, seconds, expected seconds
+        self._fitted: dict[str, float] = {}  # visitor -> last time at which they waited for a fit
         self._wake = threading.Event()
         self.closed = False
         self._thread = threading.Thread(target=self._run, name="gdm-engine", daemon=True)
@@ -83,6 +94,7 @@ class Engine(Runner):
         with self._lock:
             if not self.closed:
                 self._waiting[job] = None
+                job.explain = self._explain
         if self.closed:
             job.fail(FitError("The engine is closed. Restart the server."))
         self._wake.set()
@@ -102,12 +114,16 @@ class Engine(Runner):
 
     def info(self) -> EngineInfo:
         with self._lock:
-            return EngineInfo(self._n_workers, len(self._waiting), len(self._running))
+            recent = [times for end, *times in self._times if time.monotonic() - end < RECENT_S]
+            waiting, running = len(self._waiting), len(self._running)
+        load = os.getloadavg()[1] / (os.cpu_count() or 1)
+        slowdown = sum(took for took, _ in recent) / sum(usual for _, usual in recent) if recent else max(1.0, load)
+        return EngineInfo(self._n_workers, waiting, running, slowdown)
 
     def forget(self, session: str) -> None:
-        """Cancel the jobs of a session, and drop data that no other session uses."""
+        """Cancel the jobs of a session and of those below it ("a" is above "a/b"), and drop data that no other uses."""
         with self._lock:
-            jobs = [job for job in (*self._waiting, *self._running) if job.session == session]
+            jobs = [job for job in (*self._waiting, *self._running) if is_below(job.session, session)]
         for job in jobs:
             job.cancel()
         self._orders.put(lambda link: link.forget(session))
@@ -187,13 +203,32 @@ class Engine(Runner):
     def _take_next(self, worker: str) -> tuple[Job, Attempt] | None:
         """Assign the first job of the highest priority to `worker`."""
         with self._lock:
-            job = max(self._waiting, key=lambda job: (job.priority, -job.number), default=None)
-            if job is None:
+            job = max(self._waiting, key=_rank, default=None)
+            if job is None or (job.priority < Priority.NORMAL and self._is_reserved(job)):
                 return None
+            if job.priority > Priority.NORMAL:
+                self._fitted[_visitor(job)] = time.monotonic()
             del self._waiting[job]
             job.attempts += 1
             self._running[job] = attempt = Attempt(f"{job.id}-{job.attempts}", worker)
         return job, attempt
+
+    def _is_reserved(self, job: Job) -> bool:
+        """Return whether the only free thread is kept for another visitor, who has fitted in the last minute."""
+        now = time.monotonic()
+        self._fitted = {name: when for name, when in self._fitted.items() if now - when < RESERVED_S}
+        others = self._fitted.keys() - {_visitor(job)}
+        return bool(others) and 1 < self._n_workers == len(self._running) + 1
+
+    def _explain(self, job: Job) -> str:
+        """Return what an unfinished job waits for, in words."""
+        with self._lock:
+            if job in self._running:
+                return "its worker is busy and has not reported for a while"
+            if not self._n_workers:
+                return "waiting for the workers to start"
+            ahead = len(self._running) + sum(_rank(other) > _rank(job) for other in self._waiting)
+        return f"waiting for {plural(ahead, 'other job')}"
 
     def _queue_lost_jobs(self, workers: Mapping[str, Any]) -> None:
         """Queue the jobs of dead workers again, unless they seem to be the reason."""
@@ -212,7 +247,7 @@ class Engine(Runner):
     def _queue_again(self, job: Job) -> None:
         with self._lock:
             self._running.pop(job, None)
-            if not job.poll().status.final:
+            if not job.ended:
                 self._waiting[job] = None
 
     def _receive(self, job: Job, attempt: Attempt) -> None:
@@ -224,6 +259,9 @@ class Engine(Runner):
         try:
             done, value = attempt.received.result(0)
             if done:
+                if job.usual_s:
+                    now = time.monotonic()
+                    self._times.append((now, now - attempt.sent_at, job.usual_s))
                 self._keep(job, value)
                 job.succeed(value)
             elif value is None:
@@ -276,6 +314,15 @@ class Engine(Runner):
     def _on_received(self, job: Job, attempt: Attempt, _: Received[Any]) -> None:
         self._orders.put(lambda link: self._receive(job, attempt))
         self._wake.set()
+
+
+def _rank(job: Job) -> tuple[int, int]:
+    """Return a value that is higher for jobs that come first."""
+    return job.priority, -job.number
+
+
+def _visitor(job: Job) -> str:
+    return job.session.partition("/")[0]
 
 
 _engine: Engine | None = None

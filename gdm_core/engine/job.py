@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -15,6 +15,7 @@ from gdm_core.engine.results import MAX_SNAPSHOTS, FitResult, Snapshot, thin
 from gdm_core.engine.spec import FitSpec, require_for_workers
 from gdm_core.errors import FitError
 
+IDLE_S = 10.0  # without progress, after which a job tells what it waits for
 RESTARTED = "A worker stopped. The job was started again."
 # Job ids must be unique on a cluster that several servers share.
 _process = uuid4().hex[:8]
@@ -47,6 +48,8 @@ class JobStatus(StrEnum):
 class JobView:
     """A job at one moment.
 
+    idle_s  time since the last event
+    waits   what a job without progress waits for, in words
     found   last partial value of a generator function
     result  a FitResult, or the value of the function
     """
@@ -58,6 +61,8 @@ class JobView:
     elbos: tuple[float, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     seconds: float = 0.0
+    idle_s: float = 0.0
+    waits: str = ""
     message: str = ""
     notes: tuple[str, ...] = ()
     found: Any = None
@@ -83,7 +88,12 @@ class Call:
 
 
 class Job:
-    """A fit or call on the engine. Every method but `wait` and `result` returns at once, on any thread."""
+    """A fit or call on the engine. Every method but `wait` and `result` returns at once, on any thread.
+
+    usual_s    expected time on a quiet machine, 0 if unknown
+    explain    returns what the unfinished job waits for, in words
+    attempts   how often it was sent to a worker, of which `deaths` ended with the worker's death
+    """
 
     def __init__(
         self, work: FitSpec | Call, session: str, name: str, priority: Priority, on_end: Callable[[Job], None]
@@ -91,20 +101,30 @@ class Job:
         self.number = next(_numbers)
         self.id = f"job-{_process}-{self.number}"
         self.work, self.session, self.name, self.priority = work, session, name, priority
-        self.attempts = self.deaths = 0  # how often it was sent, and how many workers died with it
+        self.usual_s = 0.0
+        self.explain: Callable[[Job], str] = lambda _: ""
+        self.attempts = self.deaths = 0
         self._on_end = on_end
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._view = JobView(JobStatus.QUEUED)
         self._error: Exception | None = None
-        self._began = time.monotonic()
+        self._began = self._moved = time.monotonic()
 
     # ---- for its owner ------------------------------------------------------------------------------------------
     def poll(self) -> JobView:
         """Return the current view of the job."""
         with self._lock:
-            view = self._view
-        return view if view.status.final else replace(view, seconds=time.monotonic() - self._began)
+            view, now = self._view, time.monotonic()
+            idle_s = now - self._moved
+        if view.status.final:
+            return replace(view, idle_s=idle_s)
+        waits = self.explain(self) if idle_s >= IDLE_S else ""
+        return replace(view, seconds=now - self._began, idle_s=idle_s, waits=waits)
+
+    @property
+    def ended(self) -> bool:
+        return self._view.status.final
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end of the job; return False on timeout."""
@@ -131,6 +151,7 @@ class Job:
             view, kind = self._view, event["kind"]
             if view.status.final:
                 return
+            self._moved = time.monotonic()
             if kind == "started":
                 notes = view.notes if view.status is JobStatus.QUEUED else (*view.notes, RESTARTED)
                 self._view = JobView(JobStatus.RUNNING, notes=notes)
@@ -159,7 +180,7 @@ class Job:
         with self._lock:
             if self._view.status.final:
                 return
-            self._error = error
+            self._error, self._moved = error, time.monotonic()
             self._view = replace(self._view, status=status, seconds=time.monotonic() - self._began, **shown)
         try:
             self._on_end(self)
@@ -182,6 +203,14 @@ def _with_progress(view: JobView, event: Mapping[str, Any]) -> JobView:
     )
 
 
+def _explain(views: Collection[JobView]) -> str:
+    """Return what a group of jobs waits for; "" if one of them has made progress."""
+    if min((view.idle_s for view in views), default=0.0) < IDLE_S:
+        return ""
+    running = sorted((view for view in views if view.waits), key=lambda view: view.status is not JobStatus.RUNNING)
+    return running[0].waits if running else ""
+
+
 Progress = Callable[[int, int], None]
 
 
@@ -196,6 +225,7 @@ class BulkView:
     results: dict[str, Any] = field(repr=False)
     failures: dict[str, str] = field(repr=False)
     notes: tuple[str, ...] = ()
+    waits: str = ""
 
 
 class Bulk:
@@ -212,7 +242,8 @@ class Bulk:
         finished = all(view.status.final for view in views.values())
         seconds = max((view.seconds for view in views.values()), default=0.0)
         notes = dict.fromkeys(note for view in views.values() for note in view.notes)
-        return BulkView(len(views), len(results) + len(failures), finished, seconds, results, failures, tuple(notes))
+        done = len(results) + len(failures)
+        return BulkView(len(views), done, finished, seconds, results, failures, tuple(notes), _explain(views.values()))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for all calls; return False on timeout."""

@@ -56,11 +56,13 @@ class Runner(ABC):
         *,
         session: str,
         cached: bool = True,
+        usual_s: float = 0.0,
         progress: Progress | None = None,
     ) -> Bulk:
         """Run `function(*args)` for each item at low priority; `progress(done, total)` may run on another thread.
 
-        With `cached`, each name must contain everything that the result depends on, and JSON must hold the result.
+        cached   each name contains everything that the result depends on, and JSON can hold the result
+        usual_s  expected time of all items on one quiet core, 0 if unknown
         """
         ended = itertools.count(1)
 
@@ -77,6 +79,7 @@ class Runner(ABC):
         for item, args in items.items():
             call = Call(function, args, call_key(function, item) if cached else None)
             jobs[item] = Job(call, session, function.__name__, Priority.LOW, on_end)
+            jobs[item].usual_s = usual_s / len(items)
         for job in jobs.values():
             self._begin(job)
         return Bulk(jobs)

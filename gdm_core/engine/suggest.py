@@ -169,6 +169,7 @@ class SuggestView:
     probes: tuple[Probe, ...]
     suggestion: Suggestion | None = None
     message: str = ""
+    waits: str = ""
 
 
 class SuggestJob:
@@ -184,7 +185,7 @@ class SuggestJob:
         self.question = question
         data = question.read, tuple(question.seeds)
         calls = {name: (*setting, *data) for name, setting in question.settings.items()}
-        self._bulk = engine.map(probe, calls, session=session, progress=report)
+        self._bulk = engine.map(probe, calls, session=session, usual_s=question.usual_s, progress=report)
         self._view: SuggestView | None = None
 
     def poll(self) -> SuggestView:
@@ -193,7 +194,8 @@ class SuggestJob:
             return self._view
         found, question = self._bulk.poll(), self.question
         probes = tuple(Probe.from_dict(found.results[name]) for name in question.settings if name in found.results)
-        view = SuggestView(found.done * question.fits_each, question.n_fits, found.finished, probes)
+        done = found.done * question.fits_each
+        view = SuggestView(done, question.n_fits, found.finished, probes, waits=found.waits)
         if view.finished:
             self._view = view = self._decide(view, found)
         return view

@@ -96,6 +96,7 @@ SHARE = 0.5  # of a thread's time that updates of one page may take
 POINTER_S = 2.5  # a pointer that is silent for so long has left the slider
 UNDRAWN_S = 2.0  # the next panels are sent although the browser has not drawn the last ones
 ASK_AGAIN_S = 3.0  # until a run that has not begun is requested again
+LEAVE_S = 60.0  # without a connection, after which the visitor counts as gone
 MAX_FAILURES = 3  # failed updates in a row, after which no run is requested
 _SESSION_KEY = "_channel"
 
@@ -201,11 +202,14 @@ class Channel:
 
     runs      number of script runs of this visitor
     listener  called, from any thread, when an update may have something new
+    at_leave  functions by name, called when the visitor has been away for LEAVE_S
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     runs: int = 0
     listener: Callable[[], None] | None = None
+    at_leave: dict[str, Callable[[], None]] = field(default_factory=dict)
+    _left_at: float = 0.0
     _number: int = 0
     _drawn: int = 0
     _sent_at: float = 0.0
@@ -244,6 +248,16 @@ class Channel:
                 self._scripted[key], self._script_messages[key] = panel, message
         if self.listener is not None:
             self.listener()
+
+    def disconnect(self) -> None:
+        """Note that the connection has ended."""
+        self.listener, self._left_at = None, time.monotonic()
+
+    def leave_if_away(self) -> None:
+        """Call the functions in `at_leave` if there has been no connection for LEAVE_S."""
+        if self.listener is None and time.monotonic() - self._left_at >= LEAVE_S:
+            for leave in list(self.at_leave.values()):
+                leave()
 
     # ---- messages of the browser ---------------------------------------------------------------------------------
     def receive(self, kind: str, fields: dict[str, Any]) -> None:
@@ -395,7 +409,8 @@ async def _exchange(socket: WebSocket, channel: Channel) -> None:
         await _listen(socket, channel, event)
     finally:
         if channel.listener is wake:
-            channel.listener = None
+            channel.disconnect()
+            loop.call_later(LEAVE_S + 0.1, channel.leave_if_away)
         sender.cancel()
         with suppress(asyncio.CancelledError):
             await sender

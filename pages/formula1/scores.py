@@ -169,7 +169,7 @@ def start(wanted: Mapping[str, Sweep], about: tuple[str, ...]) -> None:
     """Start the sweeps of this visitor and cancel earlier ones."""
     engine = live.panels.engine()
     visitor_jobs().end("accuracy")
-    jobs = {name: one.start(engine, "formula1-sweep") for name, one in wanted.items()}
+    jobs = {name: one.start(engine, f"{live.visitor()}/accuracy") for name, one in wanted.items()}
     visitor_jobs().get(("accuracy", about), lambda: Fits(jobs))
 
 

@@ -126,7 +126,7 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -
     shell.empty("Recommended settings", text)
 
     def begin() -> None:
-        kept[question.key] = SuggestJob(question, live.panels.engine(), f"suggest-{view.page}")
+        kept[question.key] = SuggestJob(question, live.panels.engine(), f"{live.visitor()}/{view.page}/suggest")
         while len(kept) > MOST_KEPT:
             kept.pop(next(iter(kept))).cancel()
 

@@ -406,7 +406,7 @@ def _set(name: str, value: Any) -> None:
 
 def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Choice) -> None:
     """Recommend a model and settings by fits to half of the animals, scored on the others."""
-    engine, session = panels.engine(), f"suggest-{live.visitor()}-study"
+    engine, session = panels.engine(), f"{live.visitor()}/suggest"
     subjects = known.subjects
 
     def do(say: Say) -> Suggestion:

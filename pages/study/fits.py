@@ -58,8 +58,8 @@ def wait_for(job: Job, words: str, say: Say) -> Any:
     try:
         while not job.wait(LOOK_EVERY_S):
             view = job.poll()
-            waits = ", waiting for a worker" if view.status is JobStatus.QUEUED else ""
-            say(f"{words}{waits}", OF_A_FIT * view.step / view.total if view.total else 0.0)
+            waits = view.waits or ("waiting for a worker" if view.status is JobStatus.QUEUED else "")
+            say(f"{words}{f', {waits}' * bool(waits)}", OF_A_FIT * view.step / view.total if view.total else 0.0)
     except Stopped:
         job.cancel()
         raise

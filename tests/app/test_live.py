@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import envelopes, inference
-from gdm_core.engine import JobStatus
+from gdm_core.engine import EngineInfo, JobStatus
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
+from pages.channel import live
 from pages.lab.live import FitSession, in_order, panels, session
 from pages.lab.live.queries import Queries
 from tests.support.live_engine import QuickEngine, ended
@@ -176,20 +178,65 @@ def test_waiting_neighbour_is_submitted_again_on_release(engine, live):
 
 
 # ---- the end of a session -----------------------------------------------------------------------------------------
-def test_jobs_of_a_visitor_end_when_the_connection_ends(monkeypatch):
-    monkeypatch.setattr(panels, "_mark", lambda name: name)
+def test_fit_of_a_visitor_who_left_starts_again_on_return():
     engine = QuickEngine(auto=False)
-    mine, theirs = FitSession(engine, "me/nascar"), FitSession(engine, "they/nascar")
-    mine.request(spec_of())
-    panels.cancel_on_disconnect("me", mine)
-    panels.cancel_on_disconnect("they", theirs)
-    panels.cancel_jobs("me")
+    mine = FitSession(engine, "me/nascar")
+    spec = spec_of()
+    mine.request(spec)
+    mine.leave()
     assert engine.forgotten == ["me/nascar"]
     assert not engine.waiting()
-    panels.cancel_on_disconnect("me", mine)
-    assert len(engine.waiting()) == 1, "after a reconnect the fit starts again"
-    panels.cancel_on_disconnect("me", mine)
+    mine.request(spec)
     assert len(engine.waiting()) == 1
+    mine.request(spec)
+    assert len(engine.waiting()) == 1
+
+
+def test_visitor_who_leaves_loses_unfinished_work_only(monkeypatch):
+    monkeypatch.setattr(panels, "engine", lambda: QuickEngine(auto=False))
+    app = AppTest.from_function(_background_work).run()
+    channel = app.session_state["_channel"]
+    channel.disconnect()
+    channel.leave_if_away()
+    assert set(app.session_state["_jobs"]._jobs) == {("done",), ("running",)}, "a minute has not passed"
+    channel._left_at -= live.LEAVE_S
+    channel.leave_if_away()
+    assert set(app.session_state["_jobs"]._jobs) == {("done",)}
+    assert app.session_state["task"].cancelled.is_set()
+
+
+def _background_work() -> None:
+    import streamlit as st
+
+    from pages.lab.live.background import Task, visitor_jobs
+
+    visitor_jobs().get(("done",), lambda: Task(lambda _: 1)).wait(60)
+    st.session_state["task"] = visitor_jobs().get(("running",), lambda: Task(lambda task: task.cancelled.wait(60)))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "slowdown", "words"),
+    [
+        (0, 1.0, "about 7 s"),
+        (1, 1.0, "about 7 s once 1 queued job finishes"),
+        (18, 4.0, "about 30 s once 18 queued jobs finish"),
+    ],
+)
+def test_estimate_counts_queued_jobs_and_recent_pace(monkeypatch, jobs, slowdown, words):
+    engine = SimpleNamespace(info=lambda: EngineInfo(2, jobs, 0, slowdown))
+    monkeypatch.setattr(panels, "engine", lambda: engine)
+    assert panels.estimate_wait(14.0) == words
+
+
+def test_fit_without_progress_says_what_it_waits_for(monkeypatch):
+    engine = QuickEngine(auto=False)
+    fit = FitSession(engine, "s")
+    fit.request(spec_of())
+    (job,) = engine.waiting()
+    job.explain = lambda _: "waiting for 3 other jobs"
+    assert "starting" in panels.make_progress(fit.poll())["fit-progress"].html
+    monkeypatch.setattr(job, "_moved", job._moved - 11)
+    assert "fitting, waiting for 3 other jobs" in panels.make_progress(fit.poll())["fit-progress"].html
 
 
 # ---- ELBO curve ---------------------------------------------------------------------------------------------------

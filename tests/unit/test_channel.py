@@ -310,6 +310,25 @@ async def test_invalid_message_closes_the_connection(channel, text):
     assert line.closed == live.INVALID
 
 
+@pytest.mark.parametrize("returns", [True, False])
+@run_async
+async def test_visitor_leaves_a_while_after_the_last_disconnect(channel, monkeypatch, returns):
+    monkeypatch.setattr(live, "LEAVE_S", 0.3)
+    left = asyncio.Event()
+    channel.at_leave["test"] = left.set
+    line = Line(APP, f"{ROUTE}/{channel.token}")
+    await line.accepted.wait()
+    await line.hang_up()
+    if not returns:
+        await left.wait()
+        return
+    line = Line(APP, f"{ROUTE}/{channel.token}")
+    await line.accepted.wait()
+    await asyncio.sleep(0.6)
+    assert not left.is_set()
+    await line.hang_up()
+
+
 @run_async
 async def test_newer_connection_replaces_the_older(channel):
     older = Line(APP, f"{ROUTE}/{channel.token}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -114,13 +115,46 @@ def test_forgotten_session_loses_jobs_and_data(engine: Engine) -> None:
     engine.submit(total, own, 2.0, session="owner").result(PATIENCE_S)
     engine.submit(total, TRIALS, 2.0, session="owner").result(PATIENCE_S)
     engine.submit(total, TRIALS, 2.0, session="other").result(PATIENCE_S)
-    running = engine.submit(long_fit(), session="owner")
+    running = engine.submit(long_fit(), session="owner/nascar")
+    until(lambda: running.poll().status is JobStatus.RUNNING)
     link = engine._link
     assert link is not None
     assert len(link._data) == 2, "each was sent once"
+    engine.forget("own")
+    assert running.poll().status is JobStatus.RUNNING
     engine.forget("owner")
     assert running.poll().status is JobStatus.CANCELLED
     until(lambda: len(link._data) == 1)
+
+
+def test_grid_leaves_a_worker_to_a_visitor_who_fits(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.submit(fake_fit(use_cache=False), session="me/nascar").result(PATIENCE_S)
+    how = {"priority": Priority.LOW}
+    grid = [engine.submit(long_fit(seed=i), session="they/grid", **how) for i in range(2)]
+    until(lambda: grid[0].poll().step)
+    assert engine.submit(divmod, 7, 2, session="me/nascar").result(PATIENCE_S) == (3, 1)
+    assert grid[1].poll().status is JobStatus.QUEUED
+    monkeypatch.setattr("gdm_core.engine.engine.RESERVED_S", 0.0)
+    until(lambda: grid[1].poll().step)
+    engine.forget("they")
+    assert all(job.poll().status is JobStatus.CANCELLED for job in grid)
+
+
+def test_job_without_progress_says_what_it_waits_for(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    occupy(engine)
+    bulk = engine.map(divmod, {str(i): (i, 2) for i in range(2)}, session="a", cached=False)
+    urgent = engine.submit(divmod, 7, 2)
+    assert (urgent.poll().waits, bulk.poll().waits) == ("", "")
+    monkeypatch.setattr("gdm_core.engine.job.IDLE_S", 0.0)
+    assert urgent.poll().waits == "waiting for 2 other jobs"
+    assert bulk.poll().waits == "waiting for 3 other jobs"
+
+
+def test_recent_jobs_tell_how_slow_the_machine_is(engine: Engine) -> None:
+    assert engine.map(time.sleep, {str(i): (0.2,) for i in range(4)}, session="a", cached=False, usual_s=0.4).wait(
+        PATIENCE_S
+    )
+    assert engine.info().slowdown > 1.9, "each was expected to take 0.1 s"
 
 
 # ---- many jobs ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import streamlit as st
 
 from gdm_core.engine.estimate import Estimate
 from gdm_core.errors import FitError, GdmError
+from pages.channel import channel
 from pages.ui import shell
 from pages.ui.plot import Panel, Text, by_key, draw_live
 
@@ -59,7 +60,9 @@ class Fits:
     def progress(self) -> tuple[str, float]:
         views = self.poll().values()
         done, total = sum(view.done for view in views), sum(view.total for view in views)
-        return self._estimate.describe(done, total), done / max(1, total)
+        waits = next((view.waits for view in views if view.waits), "")
+        words = self._estimate.describe(done, total) if not waits else f"{done} of {total} fits, {waits}"
+        return words, done / max(1, total)
 
     @property
     def news(self) -> Hashable:
@@ -176,8 +179,15 @@ class Jobs:
             for key in [key for key in self._jobs if key[0] == name]:
                 self._jobs.pop(key).cancel()
 
+    def leave(self) -> None:
+        """Cancel and drop the unfinished jobs."""
+        with self._lock:
+            for key in [key for key, job in self._jobs.items() if not job.done]:
+                self._jobs.pop(key).cancel()
+
 
 def visitor_jobs() -> Jobs:
     """Return the jobs of this visitor."""
     jobs: Jobs = st.session_state.setdefault(_JOBS, Jobs(MAX_JOBS))
+    channel().at_leave["tasks"] = jobs.leave
     return jobs

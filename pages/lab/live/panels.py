@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
-from weakref import WeakSet
 
 import streamlit as st
 
 from gdm_core.analysis.matching import format_order, parse_order
 from gdm_core.engine import Engine, get_engine
 from gdm_core.engine.estimate import format_duration
+from gdm_core.text import plural
 from gdm_studio.plot import figures
 from pages.channel import LivePanels, channel
 from pages.lab.live.queries import Query
@@ -31,42 +30,15 @@ def engine() -> Engine:
 
 
 # ---- sessions -----------------------------------------------------------------------------------------------------
-_sessions: defaultdict[str, WeakSet[FitSession]] = defaultdict(WeakSet)  # by visitor
-_interrupted: WeakSet[FitSession] = WeakSet()
-
-
 def open_fit(page: str, spec: PageSpec) -> FitSession:
     """Return this visitor's fit session of a page, after requesting a fit."""
     key = f"{FIT}{page}"
     if key not in st.session_state:
         st.session_state[key] = FitSession(engine(), f"{visitor()}/{page}")
     fit: FitSession = st.session_state[key]
-    cancel_on_disconnect(visitor(), fit)
+    channel().at_leave[key] = fit.leave
     fit.request(spec, first_order=parse_order(settings.text(COLOURS), spec.n_states))
     return fit
-
-
-def cancel_on_disconnect(name: str, fit: FitSession) -> None:
-    """Cancel the jobs of `fit` when its visitor leaves; restart a fit that a lost connection cancelled."""
-    _sessions[name].add(fit)
-    _mark(name)
-    if fit in _interrupted:
-        _interrupted.discard(fit)
-        fit.retry()
-
-
-def cancel_jobs(name: str) -> None:
-    """Cancel the jobs of a visitor. All else stays in the session, because the connection may return."""
-    for fit in _sessions.pop(name, ()):
-        if fit.running:
-            _interrupted.add(fit)
-        fit.close()
-
-
-@st.cache_resource(scope="session", show_spinner=False, on_release=cancel_jobs)
-def _mark(name: str) -> str:
-    """Register `cancel_jobs`: Streamlit releases a session's cache whenever its connection ends."""
-    return name
 
 
 def require_open_fit(page: str) -> PageSpec | None:
@@ -85,19 +57,22 @@ def close_fit(page: str) -> None:
     """Drop this visitor's fit of a page and its data, also on the workers."""
     fit: FitSession | None = st.session_state.pop(f"{FIT}{page}", None)
     if fit is not None:
+        channel().at_leave.pop(f"{FIT}{page}", None)
         fit.close()
 
 
 def visitor() -> str:
-    """Return a random name for this visitor's session."""
-    return str(st.session_state.setdefault("_visitor", secrets.token_hex(8)))
+    """Return a random name for this visitor's session; their jobs are called "<name>/<what>" and end when they leave."""
+    name = str(st.session_state.setdefault("_visitor", secrets.token_hex(8)))
+    channel().at_leave["jobs"] = partial(engine().forget, name)
+    return name
 
 
 def estimate_wait(usual_s: float) -> str:
-    """Return an estimate of the time of new work; `usual_s` is its time on one worker."""
+    """Return an estimate of the time of new work; `usual_s` is its time on one quiet core."""
     info = engine().info()
-    words, jobs = format_duration(usual_s / max(1, info.n_workers)), info.waiting + info.running
-    return f"{words}, after {jobs} other {'job' if jobs == 1 else 'jobs'}" if jobs else words
+    words, jobs = format_duration(usual_s * info.slowdown / max(1, info.n_workers)), info.waiting + info.running
+    return f"{words} once {plural(jobs, 'queued job')} finish{'es' * (jobs == 1)}" if jobs else words
 
 
 # ---- panels -------------------------------------------------------------------------------------------------------
@@ -177,7 +152,8 @@ def show_failure(fit: FitSession, query: Query, title: str, *, where: str = "pag
 def make_progress(state: FitState) -> dict[str, Panel]:
     """Return the progress of the fit, its ELBO curve and the scrubber of the replay."""
     if state.fitting and state.total:
-        lines = [shell.running_html(f"fitting, step {state.step} of {state.total}", state.step / state.total)]
+        words = f"fitting, step {state.step} of {state.total}{f', {state.waits}' * bool(state.waits)}"
+        lines = [shell.running_html(words, state.step / state.total)]
     else:
         lines = [shell.quiet_html(words)] if (words := _describe(state)) else []
     lines += [shell.quiet_html(note) for note in state.notes]
@@ -203,7 +179,7 @@ def _make_scrubber(state: FitState) -> Scrubber:
 def _describe(state: FitState) -> str:
     """Return the line in place of the progress of a fit."""
     if state.fitting:
-        return "fitting, starting"
+        return f"fitting, {state.waits or 'starting'}"
     if state.cancelled:
         return "Cancelled. The previous fit stays; change a setting to start another."
     return "" if state.status == "fresh" and state.total else "No fit is running."

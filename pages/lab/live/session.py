@@ -131,6 +131,7 @@ class FitState:
     recorded     (step of the latest snapshot, last step) of the curve's fit; (0, 0) without snapshots
     message      error, for the user
     notes        events such as a lost worker, for the user
+    waits        what a fit without progress waits for
     fitting      whether a fit is running
     cancelled    whether the user cancelled the fit
     origin       identity of the states; a figure must not mix states of several origins
@@ -147,6 +148,7 @@ class FitState:
     recorded: tuple[int, int] = (0, 0)
     message: str = ""
     notes: tuple[str, ...] = ()
+    waits: str = ""
     fitting: bool = False
     cancelled: bool = False
     origin: object = field(default_factory=object)
@@ -172,7 +174,19 @@ class FitState:
 
     def is_same_picture(self, other: FitState) -> bool:
         """Return whether both states look the same on the page."""
-        names = ("status", "order", "step", "recorded", "message", "notes", "fitting", "cancelled", "spec", "result")
+        names = [
+            "status",
+            "order",
+            "step",
+            "recorded",
+            "message",
+            "notes",
+            "waits",
+            "fitting",
+            "cancelled",
+            "spec",
+            "result",
+        ]
         return (
             all(_is_equal(getattr(self, name), getattr(other, name)) for name in names)
             and self.curve.earlier == other.curve.earlier
@@ -250,15 +264,18 @@ class FitSession:
         self._finished: FitState | None = None
         self._anchor = self._widest = self._state  # determine the colours of the next fit
         self._first_order: Order | None = None
-        self._cancelled = False
+        self._cancelled = self._interrupted = False
         self._message = ""
 
     # ---- requests ---------------------------------------------------------------------------------
     def request(self, spec: PageSpec, *, first_order: Order | None = None) -> None:
         """Request a fit; the latest request wins. `first_order` comes from a copied link."""
         before, self._spec = self._spec, spec
+        interrupted, self._interrupted = self._interrupted, False
         if before is not None and spec.key == before.key:
             self._update_spec(before, spec)
+            if interrupted:
+                self.retry()
             return
         if before is None:
             self._first_order = first_order
@@ -292,6 +309,11 @@ class FitSession:
         """Cancel the running fit; the earlier result stays."""
         self._end_job()
         self._message, self._cancelled = "", True
+
+    def leave(self) -> None:
+        """Cancel all jobs until the next request, which starts an unfinished fit again."""
+        self._interrupted = self._interrupted or self.running
+        self.close()
 
     def close(self) -> None:
         """Cancel all jobs and drop the data on the workers."""
@@ -470,7 +492,7 @@ class FitSession:
             "recorded": shown.recorded,
         }
         if view is not None:
-            fields |= {"step": view.step, "total": view.total, "notes": view.notes}
+            fields |= {"step": view.step, "total": view.total, "notes": view.notes, "waits": view.waits}
             if view.snapshots:
                 fields["recorded"] = view.snapshots[-1].step, view.total
             if len(view.elbos) > 1:
