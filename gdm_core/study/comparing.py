@@ -15,7 +15,7 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import known_mean, ratio
 from gdm_core.study.design import Design, check_sizes, describe_limits
 from gdm_core.study.means import CONFIDENCE, adjust_values
-from gdm_core.study.permutation import Floats, Model, p_of_two
+from gdm_core.study.permutation import Floats, Model, correct_holm, p_of_two
 from gdm_core.study.sheet import format_list
 from gdm_core.study.text import format_d, format_difference, format_effect, format_p
 
@@ -284,10 +284,8 @@ def correct_p(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
 
     rows = np.flatnonzero(differs & table["p"].notna().to_numpy())
     holm, bh = (table["p"].to_numpy(copy=True) for _ in range(2))
-    if n := len(rows):
-        # statsmodels' multipletests is much slower, as it collects garbage on every call.
-        order = rows[np.argsort(holm[rows], kind="stable")]
-        holm[order] = np.minimum(np.maximum.accumulate(holm[order] * np.arange(n, 0, -1)), 1.0)
+    holm[rows] = correct_holm(holm[rows])
+    if len(rows):
         bh[rows] = stats.false_discovery_control(bh[rows], method="bh")
     table["p_holm"], table["p_bh"] = holm, bh
 

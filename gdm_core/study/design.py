@@ -17,6 +17,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import known_mean
+from gdm_core.study.classes import AFTER, BEFORE, DESIGN, ColumnClass, classify_column, is_number
 from gdm_core.study.permutation import Floats, Ints, smallest_p
 from gdm_core.study.sheet import (
     ANIMAL,
@@ -34,19 +35,8 @@ from gdm_core.text import listed
 
 # Names of control groups, which come first.
 _CONTROLS = (
-    "control",
-    "ctrl",
-    "ctl",
-    "vehicle",
-    "veh",
-    "saline",
-    "sham",
-    "baseline",
-    "placebo",
-    "untreated",
-    "wt",
-    "wildtype",
-)
+    "control", "ctrl", "ctl", "vehicle", "veh", "saline", "sham", "baseline", "placebo", "untreated", "wt", "wildtype"
+)  # fmt: skip
 MOST_GROUPS, MOST_SESSIONS = 50, 12
 LEVEL = 0.05
 
@@ -60,7 +50,8 @@ class Question:
     unit            column that identifies a unit, or "recording"
     within          column that identifies the subjects of paired measurements
     blocks          column of the strata within which units are exchangeable
-    covariates      columns to adjust for
+    covariates      columns to adjust for, known before the treatment
+    planned         other columns to adjust for, as planned in advance although they may follow from the groups
     where           column -> value or values, to select recordings
     """
 
@@ -70,12 +61,13 @@ class Question:
     within: str | None = None
     blocks: str | None = None
     covariates: tuple[str, ...] = ()
+    planned: tuple[str, ...] = ()
     where: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, Any]:
         """Arguments of `Study.compare` besides the measure and the groups."""
-        return {name: getattr(self, name) for name in ("unit", "within", "blocks", "covariates", "where")}
+        return {name: getattr(self, name) for name in ("unit", "within", "blocks", "covariates", "planned", "where")}
 
 
 @dataclass(frozen=True)
@@ -155,6 +147,11 @@ class Design:
             return np.zeros(len(self.units), dtype=bool)
         return np.asarray(np.bincount(self.subjects)[self.subjects] < 2)
 
+    def classify(self, name: str, values: pd.Series[Any]) -> ColumnClass:
+        """Return the class of a column with a value for each unit, with respect to the groups of any factor."""
+        kinds = [classify_column(name, values, self.levels[:, j], factor.name) for j, factor in enumerate(self.factors)]
+        return min(kinds, key=lambda one: (DESIGN, AFTER, BEFORE).index(one.kind))
+
     def average(self, values: Floats) -> Floats:
         """Return the mean [n, ...] over each unit's recordings, ignoring NaN."""
         return np.stack([known_mean(values[rows]) for rows in self.rows])
@@ -187,7 +184,7 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
     unit, unit_word = _unit(question, sheet)
     within = None if question.within is None else find_column(frame, question.within, "within")
     blocks = None if question.blocks is None else find_column(frame, question.blocks, "blocks")
-    covariates = [find_column(frame, name, "covariates") for name in question.covariates]
+    covariates = [find_column(frame, name, "covariates") for name in (*question.covariates, *question.planned)]
     needed = [c for c in dict.fromkeys([*between, unit, within, blocks, *covariates]) if c is not None]
     if len(set(between) | set(covariates) | {blocks}) < len(between) + len(covariates) + 1:
         raise ConfigError("between, blocks and covariates must name different columns.")
@@ -229,6 +226,10 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
         unit_word=unit_word,
         notes=(),
     )
+    for name in covariates[: len(question.covariates)]:
+        its_class = design.classify(name, unit_values(frame[name], rows))
+        if its_class.kind != BEFORE:
+            raise DataError(f"{its_class.reason} As planned in advance, write planned=[{name!r}].")
     if design.unpaired.any():
         status = f"excluded, with only one of {len(factors[0].levels)} values of {factors[0].name!r}"
         notes.append(format_items(list(compress(units, design.unpaired)), unit_word, status))
@@ -250,7 +251,7 @@ def _unit(question: Question, sheet: Sheet) -> tuple[str, str]:
 
 def _factor(frame: pd.DataFrame, name: str) -> Factor:
     column = frame[name]
-    numeric = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
+    numeric = is_number(column)
     found = column.unique().tolist()
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = [value for value in column.cat.categories.tolist() if value in found]
@@ -336,14 +337,21 @@ def _check_pairs(firsts: pd.DataFrame, within: str, between: list[str]) -> None:
         )
 
 
+def unit_values(column: pd.Series[Any], rows: Sequence[Any]) -> pd.Series[Any]:
+    """Return a value for each unit: the mean of numbers, or the only word; None if it has several."""
+    if is_number(column):
+        return pd.Series([column.iloc[found].mean() for found in rows], dtype=np.float64)
+    its = [column.iloc[found].unique() for found in rows]
+    return pd.Series([one[0] if len(one) == 1 else None for one in its])
+
+
 def _covariates(frame: pd.DataFrame, rows: list[Any], columns: list[str]) -> Floats:
     """Return covariates [n, c]: numeric columns as they are, others as dummy variables."""
     parts: list[Floats] = []
     for name in columns:
         column = frame[name]
-        if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
-            values = column.to_numpy(np.float64)
-            parts.append(np.array([[values[found].mean()] for found in rows]))
+        if is_number(column):
+            parts.append(unit_values(column, rows).to_numpy()[:, None])
             continue
         words = sorted(column.unique().tolist(), key=str)
         if len(words) > MOST_GROUPS:

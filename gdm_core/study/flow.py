@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.maths.gaps import ratio
 from gdm_core.study.design import Design, explain_smallest_p
 from gdm_core.study.means import adjust_values
-from gdm_core.study.permutation import Floats, Model, orders
+from gdm_core.study.permutation import Floats, Ints, Model, orders
+from gdm_core.study.sheet import ANIMAL
+from gdm_core.study.text import plural
 
 RATE, COUNT = "changes per minute of valid time", "changes per recording"
+UNEQUAL = 1.5  # ratio of sizes, and of standard deviations, from which p is approximate
 MAX_LENGTH_RATIO = 1.03  # longest over shortest recording, for numbers of changes to be comparable
 
 
@@ -21,16 +25,18 @@ class Flow:
     """Result of the flow test: Manhattan distance between mean matrices of changes, tested by permutation of animals.
 
     distance   between the two groups; for more groups, the mean over all pairs
-    z          distance in standard deviations of the null distribution, from its mean
-    p          share of permutations, this study included, with at least this distance
+    z          statistic in standard deviations of the null distribution, from its mean
+    p          share of permutations, this study included, with at least this statistic
     n          number of units (animals)
     sizes      group -> number of units
     means      group -> mean changes [K, K] from row to column, in `unit`, adjusted for covariates
     states     state numbers, in the order of rows and columns
-    null       distances under permutation
+    null       statistics under permutation: distances in standard errors (Welch), or distances of paired sessions
     unit       RATE or COUNT
     rows       indices of the compared recordings
     notes      caveats, in sentences
+    unit_word  noun for a unit
+    caution    sentence if p is only approximate, because spread and size differ between groups
     """
 
     distance: float
@@ -44,6 +50,8 @@ class Flow:
     unit: str = RATE
     rows: tuple[int, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+    unit_word: str = ANIMAL
+    caution: str = ""
 
     @property
     def difference(self) -> Floats:
@@ -91,29 +99,52 @@ def run_flow_test(
         blocks = design.strata[:, None] == np.unique(design.strata)[1:]
         weights = np.linalg.pinv(np.hstack([weights.T > 0, design.covariates, blocks]))[: len(sizes)]
         flat = model.residuals(flat)  # permuted, as in the tests of states
-    used = flat.any(axis=0)
+    used, pairs = flat.any(axis=0), list(itertools.combinations(range(len(sizes)), 2))
+    inside = (levels == np.arange(len(sizes))[:, None]).astype(np.float64)
+    free = Model.from_columns(design.dummies(), design.covariates, design.strata).residuals(flat)
+    products, parts = (
+        free @ free.T,
+        np.array([weights[b] - weights[a] for a, b in pairs]) ** 2 @ inside.T,
+    )  # [n, n], [pairs, G]
 
-    def distances(groups: Floats) -> Floats:
-        """Return the distance [P] for weights [P, G, n]."""
-        its = groups.reshape(-1, groups.shape[2]) @ flat[:, used]
-        its = its.reshape(*groups.shape[:2], -1)
-        pairs = list(itertools.combinations(range(len(sizes)), 2))
-        return np.asarray(np.mean([np.abs(its[:, b] - its[:, a]).sum(axis=1) for a, b in pairs], axis=0))
+    def measure(order: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return distances, their variances and degrees of freedom [P, pairs] for orders [P, n]."""
+        groups, members = (np.moveaxis(each[:, order], 1, 0) for each in (weights, inside))
+        its = (groups.reshape(-1, groups.shape[2]) @ flat[:, used]).reshape(*groups.shape[:2], -1)
+        far = np.stack([np.abs(its[:, b] - its[:, a]).sum(axis=1) for a, b in pairs], axis=1)
+        squares = members @ np.diag(products) - ((members @ products) * members).sum(axis=2) / sizes
+        shares = (
+            parts * (np.maximum(squares, 0) / (sizes - 1))[:, None]
+        )  # of the groups in the variance, as in Welch's t
+        variance = shares.sum(axis=2)
+        return far, variance, ratio(variance**2, (shares**2 / (sizes - 1)).sum(axis=2))
 
-    distance = float(distances(weights[None])[0])
     width = len(sizes) * (1 + int(used.sum()) // max(1, len(flat)))
-    null = np.concatenate(
-        [
-            distances(np.moveaxis(weights[:, order], 1, 0))
-            for order in orders(design.strata, n_permutations, seed, width)
-        ]
-    )
+    every = [np.arange(len(flat))[None], *orders(design.strata, n_permutations, seed, width)]
+    far, variance, df = (np.concatenate(found) for found in zip(*map(measure, every), strict=True))
+    distance = float(far[0].mean())
+    if not design.paired:  # unequal spread in unequal groups would give false alarms
+        far = np.nan_to_num(far / np.sqrt(np.where(variance > 0, variance, np.inf)))
+        scale = np.sqrt((far**2).mean(axis=0))
+        far = (
+            np.sqrt(df * np.log1p((far / np.where(scale > 0, scale, 1)) ** 2 / df)) * (8 * df + 1) / (8 * df + 3)
+        )  # t to z
+    statistic, null = float(far[0].mean()), np.nan_to_num(far[1:].mean(axis=1))
     spread = float(null.std())
+    squares = inside @ np.diag(products) - ((inside @ products) * inside).sum(axis=1) / sizes
+    sds = np.sqrt(squares / (sizes - 1))
+    caution = ""
+    if not design.paired and sds.max() > UNEQUAL * sds.min() and sizes.max() > UNEQUAL * sizes.min():
+        each = ", ".join(f"{name} {sd:.3g}" for name, sd in zip(factor.words, sds, strict=True))
+        caution = (
+            f"Groups differ in size and in spread between {plural(design.unit_word)} ({each}), so p of the flow test is "
+            "approximate."
+        )
     means = means.reshape(len(sizes), len(states), len(states))
     return Flow(
         distance=distance,
-        z=(distance - float(null.mean())) / spread if spread > 0 else 0.0,
-        p=float((1 + (null >= distance * (1 - 1e-9)).sum()) / (1 + n_permutations)),
+        z=(statistic - float(null.mean())) / spread if spread > 0 else 0.0,
+        p=float((1 + (null >= statistic * (1 - 1e-9)).sum()) / (1 + n_permutations)),
         n=len(np.unique(design.subjects)),
         sizes=dict(zip(factor.words, sizes.tolist(), strict=True)),
         means=dict(zip(factor.words, means, strict=True)),
@@ -121,5 +152,7 @@ def run_flow_test(
         null=null,
         unit=unit,
         rows=tuple(np.concatenate(design.rows).tolist()),
-        notes=(*design.notes, *explain_smallest_p(design)),
+        notes=(*design.notes, *explain_smallest_p(design), *([caution] if caution else [])),
+        unit_word=design.unit_word,
+        caution=caution,
     )

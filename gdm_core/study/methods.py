@@ -116,6 +116,7 @@ def _describe_comparison(table: pd.DataFrame, correction: str, word: str) -> str
     parts += [f"in sessions paired within {question.within}"] if question.within else []
     parts += [f"within blocks of {question.blocks}"] if question.blocks else []
     parts += [f"adjusted for {listed(list(question.covariates))}"] if question.covariates else []
+    parts += [f"adjusted for {listed(list(question.planned))}, as planned in advance"] if question.planned else []
     test = str(table["test"].iloc[0]).removeprefix("permutation, ")
     tests = int(np.isfinite(table["p"]).sum())
     sentences = [
@@ -134,6 +135,6 @@ def _describe_comparison(table: pd.DataFrame, correction: str, word: str) -> str
         sentences.append(f"Effects are given as {effect}, with 95% confidence intervals.")
     if n := len(table.attrs["unused"]) if question.measure in STATE_MEASURES | CHANGE_MEASURES else 0:
         sentences.append(
-            f"{count(n, 'unused state')} ({describe_minimum(word)}) {'was' if n == 1 else 'were'} not tested."
+            f"{count(n, 'rare state')} ({describe_minimum(word)}) {'was' if n == 1 else 'were'} not tested."
         )
     return " ".join(sentences)

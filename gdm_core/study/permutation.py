@@ -131,6 +131,15 @@ def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int,
     return np.where(scale > 0, (1 + more) / (1 + n_permutations), 1.0)
 
 
+def correct_holm(p: Floats) -> Floats:
+    """Return p values [m] adjusted by Holm's method; NaN stays NaN and does not count."""
+    found, rows = p.copy(), np.flatnonzero(np.isfinite(p))
+    # statsmodels' multipletests is much slower, as it collects garbage on every call.
+    order = rows[np.argsort(p[rows], kind="stable")]
+    found[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(rows), 0, -1)), 1.0)
+    return found
+
+
 def smallest_p(levels: Ints, strata: Ints) -> float:
     """Return the smallest possible p: one over the number of distinct arrangements of the units.
 

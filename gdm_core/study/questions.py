@@ -10,23 +10,24 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.study import comparing
-from gdm_core.study.design import Design, Question, make_design
+from gdm_core.study.classes import LENGTH, MISSING, SCORE, ColumnClass
+from gdm_core.study.design import Design, Question, make_design, unit_values
 from gdm_core.study.followup import check_assumptions
 from gdm_core.study.means import adjust_values, tabulate_means
 from gdm_core.study.permutation import Floats
 from gdm_core.study.sheet import ANIMAL, RECORDING, find_column, select_rows
 from gdm_core.study.states import StudyTables
-from gdm_core.study.structure import LENGTH, MISSING, SCORE, Pooling, find_confounds, find_pooling
+from gdm_core.study.structure import Pooling, find_confounds, find_pooling
 
 
 def make_question(
     measure: str, between: str | Sequence[str], unit: str = ANIMAL, within: str | None = None, blocks: str | None = None,
-    covariates: Sequence[str] = (), where: Mapping[str, Any] | None = None,
+    covariates: Sequence[str] = (), planned: Sequence[str] = (), where: Mapping[str, Any] | None = None,
 ) -> Question:  # fmt: skip
     """Return a question from the arguments of `Study.compare`."""
     several = (between,) if isinstance(between, str) else tuple(between)
-    along = (covariates,) if isinstance(covariates, str) else tuple(covariates)
-    return Question(measure, several, unit, within, blocks, along, dict(where or {}))
+    along, after = ((one,) if isinstance(one, str) else tuple(one) for one in (covariates, planned))
+    return Question(measure, several, unit, within, blocks, along, after, dict(where or {}))
 
 
 class StudyDesigns(StudyTables):
@@ -35,14 +36,16 @@ class StudyDesigns(StudyTables):
     def _design(self, question: Question) -> Design:
         """Return the design of a question, with a note on experiments that it pools."""
         sheet = self.sheet
-        if named := {name: one for name, one in self._recorded.items() if name in question.covariates}:
+        if named := {
+            name: one for name, one in self._recorded.items() if name in question.covariates + question.planned
+        }:
             known = sheet.frame[RECORDING].isin(sheet.names).to_numpy()
             filled = {name: np.full(len(known), np.nan) for name in named if name not in sheet.frame}
             for name in filled:
                 filled[name][known] = named[name]
             sheet = replace(sheet, frame=sheet.frame.assign(**filled))
         design = make_design(question, sheet, sheet.names, self.counts.labelled_minutes == 0)
-        accounted = [*question.between[1:], *question.covariates, question.blocks or ""]
+        accounted = [*question.between[1:], *question.covariates, *question.planned, question.blocks or ""]
         pooling = self.find_pooling(question.between[0], question.where, accounted)
         return design if pooling is None else replace(design, notes=(pooling.note, *design.notes))
 
@@ -69,24 +72,28 @@ class StudyDesigns(StudyTables):
     def find_confounds(self, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
         """Return the association of the groups with other columns, recording length, missing data and model score.
 
-        Columns are column, association, strength, p, n, associated, offered (as a covariate), sentence and same (columns that
-        measure the same).
+        Columns are column, association, strength, p, p_holm, n, kind (class of the column) with its reason, offered (as a
+        covariate), associated, same (columns that measure the same) and sentence.
 
         between   as in `compare`
         options   unit, within, blocks and where, as in `compare`
         """
-        question = make_question("", between, **options)
+        return find_confounds(*self._columns(make_question("", between, **options)))
+
+    def classify_columns(self, between: str | Sequence[str], **options: Any) -> dict[str, ColumnClass]:
+        """Return the class of each other column of the sheet: design, before treatment, or outcome or mediator.
+
+        between   as in `compare`
+        options   unit, within, blocks and where, as in `compare`
+        """
+        design, columns = self._columns(make_question("", between, **options))
+        return {str(name): design.classify(str(name), columns[name]) for name in columns}
+
+    def _columns(self, question: Question) -> tuple[Design, pd.DataFrame]:
+        """Return the compared units, and their values of the columns without a role in the question."""
         design, frame = self._design(question), self.conditions.assign(**self._recorded)
         roles = (*question.between, question.within, question.blocks, self.sheet.animal, RECORDING)
-        columns: dict[Any, Any] = {}
-        for name in [c for c in frame if c not in roles]:
-            values = frame[name]
-            if pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype):
-                columns[name] = design.average(values.to_numpy(np.float64))
-            else:
-                its = [values.iloc[rows].unique() for rows in design.rows]
-                columns[name] = [one[0] if len(one) == 1 else None for one in its]
-        return find_confounds(design, pd.DataFrame(columns))
+        return design, pd.DataFrame({c: unit_values(frame[c], design.rows) for c in frame if c not in roles})
 
     def _values(self, question: Question, trend: bool | None = None) -> tuple[Design, Floats, pd.DataFrame]:
         """Return the compared units, their adjusted values [n, m] and the labels of the columns."""
@@ -101,7 +108,7 @@ class StudyDesigns(StudyTables):
         `gdm_core.study.layouts` turns them into wide tables and tables for Prism.
 
         measure, between   as in `compare`
-        options            unit, within, blocks, covariates and where, as in `compare`
+        options            unit, within, blocks, covariates, planned and where, as in `compare`
         """
         design, its, labels = self._values(make_question(measure, between, **options))
         k = len(labels)
@@ -128,7 +135,7 @@ class StudyDesigns(StudyTables):
         """Return n, mean and 95% interval per group and state, adjusted for covariates and blocks.
 
         measure, between   as in `compare`
-        options            unit, within, blocks, covariates and where, as in `compare`
+        options            unit, within, blocks, covariates, planned and where, as in `compare`
         """
         design, values, labels = self._values(make_question(measure, between, **options))
         return tabulate_means(design.part(~design.unpaired), values[~design.unpaired], labels, measure)

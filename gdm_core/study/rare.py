@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from gdm_core.maths.gaps import known_mean
 from gdm_core.study.states import CHANGE_MEASURES, STATE_MEASURES, Counts, Floats
 from gdm_core.study.text import count, plural
 
 FEWEST_BOUTS = 10  # or changes, over all compared recordings
 FEWEST_ANIMALS = 3  # all animals if there are fewer
 LEAST_SHARE = 0.0005  # of the labelled time
-MANY_UNUSED = 0.25  # share of unused states from which fewer states are advised
+MANY_UNUSED = 0.25  # share of rare states from which a sentence says so
+SOFT_SHARE = 0.01  # mean share from which a state that is never the strongest is no reason to fit fewer
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
@@ -26,13 +28,15 @@ class Occurrence:
 
     used          [K] mask of states
     used_changes  [K, K] mask of changes from row to column
-    unused        name -> description of how rarely it occurs, for each other state
+    unused        name -> description of how rarely it is the strongest, for each other state
+    unused_share  largest mean share of an unused state
     word          what the sheet calls an animal
     """
 
     used: Bools
     used_changes: Bools
     unused: dict[str, str]
+    unused_share: float
     word: str
 
     @classmethod
@@ -55,15 +59,18 @@ class Occurrence:
         changes, changing = count_each(counts.changes)
         seconds = counts.seconds[rows].sum(axis=0)
         share = seconds / max(float(seconds.sum()), 1e-9)
+        usage = known_mean(counts.usage[rows])
         fewest = min(FEWEST_ANIMALS, n)
         used = (bouts >= FEWEST_BOUTS) & (share >= LEAST_SHARE) & (animals >= fewest)
         common = ((changes >= FEWEST_BOUTS) & (changing >= fewest)).reshape(len(used), len(used))
         rarely = [
-            f"{count(its_bouts, 'bout')}, strongest in {its_share:.2%} of the time, {its_animals} of {count(n, word)}"
-            for its_bouts, its_share, its_animals in zip(bouts, share, animals, strict=True)
+            f"{count(its_bouts, 'bout')}, strongest in {its_share:.2%} of the time, mean share {mean:.2%}, {its_animals} of "
+            f"{count(n, word)}"
+            for its_bouts, its_share, mean, its_animals in zip(bouts, share, usage, animals, strict=True)
         ]
         unused = {name: text for name, text, yes in zip(names, rarely, used, strict=True) if not yes}
-        return cls(used, common & used[:, None] & used, unused, word)
+        soft = float(usage[~used].max()) if unused else 0.0
+        return cls(used, common & used[:, None] & used, unused, soft, word)
 
     def tested(self, measure: str, n_rows: int) -> Bools:
         """Return a mask [M] of the rows of a measure to test."""
@@ -78,7 +85,9 @@ class Occurrence:
         notes = []
         if self.unused and measure in (*STATE_MEASURES, *CHANGE_MEASURES):
             each = "; ".join(f"{name}: {what}" for name, what in self.unused.items())
-            notes.append(f"Unused states are not tested ({describe_minimum(self.word)}): {each}.")
+            notes.append(
+                f"States that are rarely the strongest are not tested ({describe_minimum(self.word)}): {each}."
+            )
         if measure in CHANGE_MEASURES:
             pairs = self.used[:, None] & self.used & ~np.eye(len(self.used), dtype=bool)
             if rare := int((pairs & ~self.used_changes).sum()):
@@ -90,12 +99,15 @@ class Occurrence:
 
 
 def describe_minimum(word: str) -> str:
-    """Return when a state is unused; `word` is what the sheet calls an animal."""
+    """Return when a state is not tested; `word` is what the sheet calls an animal."""
     return f"fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} {plural(word)}, or below {LEAST_SHARE:.2%} of the labelled time"
 
 
-def advise_fewer_states(n_unused: int, n_states: int) -> list[str]:
-    """Return a sentence that advises fewer states if many are unused."""
-    if n_unused < 2 or n_unused < MANY_UNUSED * n_states:
+def advise_fewer_states(found: Occurrence) -> list[str]:
+    """Return a sentence if many states are too rare to test."""
+    n, n_states = len(found.unused), len(found.used)
+    if n < 2 or n < MANY_UNUSED * n_states:
         return []
-    return [f"{n_unused} of {n_states} states are unused. Fit fewer, about {max(2, n_states - n_unused)}."]
+    if found.unused_share >= SOFT_SHARE:
+        return [f"{n} states are rarely the strongest (mean share up to {found.unused_share:.0%}) and not tested."]
+    return [f"{n} of {n_states} states are rare and not tested. Fit fewer, about {max(2, n_states - n)}."]

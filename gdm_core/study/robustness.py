@@ -106,12 +106,15 @@ def describe_contradictions(rows: pd.DataFrame) -> str:
     return f"Not robust: {against} of {count(len(agrees), 'refit')} reach another conclusion." if against else ""
 
 
-def describe_robustness(rows: pd.DataFrame) -> str:
-    """Return a sentence on whether the conclusion holds in the refits."""
+def describe_robustness(rows: pd.DataFrame, n_refits: int | None = None) -> str:
+    """Return a sentence on whether the conclusion holds in the refits.
+
+    n_refits   number of refits, if some of them still run
+    """
     others = rows[rows["fit"] != SAME]
     fitted = others[others["trouble"] == ""]
-    if fitted.empty:
-        return "No refit succeeded, so robustness is unknown." if len(others) else "No refit has finished."
+    if fitted.empty or len(others) < (n_refits or 0):
+        return f"Robustness: {len(fitted)} of {n_refits or len(others)} refits finished."
     against = fitted[~fitted["agrees"].astype(bool)]
     sentence = f"The conclusion holds in {len(fitted) - len(against)} of {count(len(fitted), 'refit')}"
     if len(against):

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gdm_core.study.classes import BEFORE, DESIGN, ColumnClass, is_number
 from gdm_core.study.design import LEVEL, Design, is_control
-from gdm_core.study.permutation import Floats, Model
+from gdm_core.study.permutation import Floats, Model, correct_holm
 from gdm_core.study.sheet import RECORDING, format_list, format_value
 from gdm_core.study.text import format_p
 from gdm_core.text import listed
@@ -18,7 +19,6 @@ from gdm_core.text import listed
 _EXPERIMENTS = ("experiment", "study", "project", "assay", "paradigm", "dataset")
 _DRUGS = ("drug", "compound", "substance", "agent", "treatment")
 _MOST_VALUES = 12
-LENGTH, MISSING, SCORE = "recording_min", "missing_share", "model_score"  # columns of every study
 ALIKE = 0.99  # correlation of columns that measure the same
 FEWEST_UNITS = 2  # of a group, to count as compared within an experiment
 
@@ -101,39 +101,49 @@ def _find_pooling_by(frame: pd.DataFrame, between: str, name: str, named: bool, 
 
 # ---- confounds ------------------------------------------------------------------------------------------------------
 def find_confounds(design: Design, columns: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each column, by p: its association with the groups, strength, p, n, and a sentence.
+    """Return a row for each column, by p: its association with the groups, strength, p, its class, and sentences.
 
-    `associated` is True if p < .05, and `offered` if a comparison can adjust for the column. `same` lists columns that measure
-    the same (|r| > .99), which have no row.
+    `associated` is True if p_holm, corrected over the columns, is below .05; `offered` if a comparison can adjust for the
+    column. `same` lists columns that measure the same (|r| > .99), which have no row.
 
     columns   a value of each column for each unit of the design, NaN if unknown
     """
     rows: list[dict[str, Any]] = []
+    words = listed([factor.name for factor in design.factors])
     for name in columns:
         known = columns[name].notna().to_numpy()
         part, values = design.part(known), columns[name][known]
-        numeric = pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(values.dtype)
         n_values = values.nunique()
-        if n_values < 2 or len(np.unique(part.cells)) < 2 or (not numeric and n_values > max(2, len(values) / 3)):
+        if n_values < 2 or (not is_number(values) and n_values > max(2, len(values) / 3)):
             continue
-        kind, strength, p = _associate(part, values.to_numpy(np.float64)) if numeric else _associate_words(part, values)
-        words = f"{name} is associated with {listed([factor.name for factor in design.factors])}"
-        rows.append(
-            {"column": str(name), "association": kind, "strength": strength, "p": p, "n": len(values),
-             "associated": bool(p < LEVEL), "offered": _can_adjust(part, values, numeric),
-             "sentence": f"{words} ({kind} = {strength:.2f}, {format_p(p)})."}
-        )  # fmt: skip
+        its_class, found = design.classify(str(name), columns[name]), ("", np.nan, np.nan)
+        if len(np.unique(part.cells)) > 1:
+            found = (
+                _associate(part, values.to_numpy(np.float64)) if is_number(values) else _associate_words(part, values)
+            )
+            if its_class.kind == BEFORE and not _can_adjust(part, values):
+                its_class = ColumnClass(DESIGN, f"{name} cannot be separated from {words}.")
+        rows.append({"column": str(name), **dict(zip(("association", "strength", "p"), found, strict=True)), "n": len(values),
+                     "kind": its_class.kind, "reason": its_class.reason, "offered": its_class.kind == BEFORE})  # fmt: skip
     alike = columns.select_dtypes("number").corr(min_periods=3).abs() > ALIKE
     same: dict[str, list[str]] = {}
     for name in [row["column"] for row in sorted(rows, key=lambda row: row["p"])]:
         first = next((one for one in same if name in alike and one in alike and alike.loc[one, name]), None)
         same.setdefault(first or name, []).extend([name] if first else [])
-    kept = [row | {"same": ", ".join(same[row["column"]])} for row in rows if row["column"] in same]
-    for row in kept:
-        if others := same[row["column"]]:
-            row["sentence"] += f" {listed(others)} {'measures' if len(others) == 1 else 'measure'} the same."
-    names = ["column", "association", "strength", "p", "n", "associated", "offered", "sentence", "same"]
-    return pd.DataFrame(kept, columns=names).sort_values("p", kind="stable", ignore_index=True)
+    names = ["column", "association", "strength", "p", "n", "kind", "reason", "offered"]
+    table = pd.DataFrame([row for row in rows if row["column"] in same], columns=names)
+    table = table.sort_values("p", kind="stable", ignore_index=True)
+    table.insert(4, "p_holm", correct_holm(table["p"].to_numpy(np.float64)))
+    table["associated"], table["same"] = table["p_holm"] < LEVEL, [", ".join(same[name]) for name in table["column"]]
+    table["sentence"] = [_describe_association(row, words) for _, row in table.iterrows()]
+    return table
+
+
+def _describe_association(row: Any, groups: str) -> str:
+    strength = f"{row['association']} = {row['strength']:.2f}, adjusted {format_p(row['p_holm'])}"
+    text = f"{row['column']} is associated with {groups} ({strength})."
+    others = row["same"].split(", ") if row["same"] else []
+    return text + (f" {listed(others)} {'measures' if len(others) == 1 else 'measure'} the same." if others else "")
 
 
 def _associate(design: Design, values: Floats) -> tuple[str, float, float]:
@@ -159,11 +169,11 @@ def _associate_words(design: Design, values: pd.Series[Any]) -> tuple[str, float
     return "Cramér's V", float(strength), float(stats.chi2_contingency(table, correction=False).pvalue)
 
 
-def _can_adjust(design: Design, values: pd.Series[Any], numeric: bool) -> bool:
+def _can_adjust(design: Design, values: pd.Series[Any]) -> bool:
     """Return True if the groups still differ, and residual degrees of freedom are left, given the column."""
     free = (
         values.to_numpy(np.float64)[:, None]
-        if numeric
+        if is_number(values)
         else pd.get_dummies(values, drop_first=True).to_numpy(np.float64)
     )
     groups = (design.cells[:, None] == np.unique(design.cells)[1:]).astype(np.float64)

@@ -18,6 +18,7 @@ from gdm_core.files import write_whole
 from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, fitting
+from gdm_core.study.classes import LENGTH
 from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
 from gdm_core.study.followup import compare_pairs
@@ -35,7 +36,6 @@ from gdm_core.study.states import (
     make_recording,
     parse_names,
 )
-from gdm_core.study.structure import LENGTH
 from gdm_core.trials import Trial, paint_labels
 
 RESERVED = (
@@ -178,7 +178,7 @@ class Study(StudyDesigns):
             "but higher rates resolve shorter bouts."
         )
         study = cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
-        return replace(study, notes=(*study.notes, *advise_fewer_states(len(study.unused), len(states))))
+        return replace(study, notes=(*study.notes, *advise_fewer_states(study.occurrence)))
 
     def with_labels(
         self, recordings: Mapping[str, Trial], marks: Sequence[fitting.Mark], rule: BoutRule = fitting.STEADY,
@@ -223,6 +223,7 @@ class Study(StudyDesigns):
         within: str | None = None,
         blocks: str | None = None,
         covariates: Sequence[str] = (),
+        planned: Sequence[str] = (),
         where: Mapping[str, Any] | None = None,
         n_permutations: int = 10_000,
         seed: int = 0,
@@ -239,13 +240,14 @@ class Study(StudyDesigns):
         unit            "animal" (averages its recordings under one condition), "recording" or another column
         within          column of the subjects of paired sessions, such as "animal"
         blocks          column within which animals are exchangeable, such as a batch
-        covariates      columns to adjust for
+        covariates      columns to adjust for, known before the treatment
+        planned         other columns to adjust for, as planned in advance although they may follow from the groups
         where           column -> value or values, to select recordings
         n_permutations, seed   number and seed of the permutations
         trend           for numbers such as doses, test the trend instead of any difference; by default if few animals
                         share a dose. Otherwise doses also get the columns trend and p_trend
         """
-        question = make_question(measure, between, unit, within, blocks, covariates, where)
+        question = make_question(measure, between, unit, within, blocks, covariates, planned, where)
         values, labels = self.measure_values(measure)
         design = self._design(question)
         rows = np.concatenate(design.rows)
@@ -255,7 +257,7 @@ class Study(StudyDesigns):
         tested = occurrence.tested(measure, len(labels))
         found, notes = comparing.compare_groups(design, design.average(values), n_permutations, seed, trend, tested)
         notes += occurrence.describe_untested(measure)
-        if adjusted := [*question.covariates, *([blocks] if blocks and not within else [])]:
+        if adjusted := [*question.covariates, *question.planned, *([blocks] if blocks and not within else [])]:
             notes.append(f"Group means are adjusted for {format_list(adjusted)}.")
         if measure in SHARES:
             differences = found["effect_is"].str.contains(" minus ")
@@ -294,10 +296,10 @@ class Study(StudyDesigns):
         return compare_pairs(self, table)
 
     @property
-    def unused(self) -> dict[str, str]:
-        """Name -> description of how rarely it occurs, for each state too rare to test."""
+    def occurrence(self) -> Occurrence:
+        """States that are common enough to test, over all recordings."""
         _, animals = np.unique([self.sheet.animals[name] for name in self.sheet.names], return_inverse=True)
-        return self._occurrence(np.arange(len(animals)), animals, self.sheet.subject).unused
+        return self._occurrence(np.arange(len(animals)), animals, self.sheet.subject)
 
     def flow(
         self, between: str, n_permutations: int = 10_000, seed: int = 0, counts: bool = False, **options: Any
@@ -310,7 +312,7 @@ class Study(StudyDesigns):
         between                as in `compare`
         n_permutations, seed   number and seed of the permutations
         counts                 compare numbers of changes, as von Ziegler et al. do; needs recordings of equal valid time
-        options                unit, within, blocks, covariates and where, as in `compare`
+        options                unit, within, blocks, covariates, planned and where, as in `compare`
         """
         design = self._design(make_question("flow", between, **options))
         if counts:
@@ -326,7 +328,7 @@ class Study(StudyDesigns):
         state     number of the state; None for a measure of whole recordings
         effect    difference in standard deviations between animals, net of blocks and covariates (of differences, if
                   sessions are paired); for doses, between the first and the last
-        options   unit, within, blocks, covariates and where, as in `compare`
+        options   unit, within, blocks, covariates, planned and where, as in `compare`
         """
         values, labels = self.measure_values(measure)
         column = 0

@@ -98,7 +98,7 @@ def study(options: argparse.Namespace) -> int:
         "states": [{"state": state, "name": current.state_name(state)} for state in current.states],
         "set_aside": dict(current.sheet.set_aside),
         "flagged": dict(current.flagged),
-        "unused": current.unused,
+        "unused": current.occurrence.unused,
         "notes": list(current.notes),
     }
     tests: list[Any] = []

@@ -10,12 +10,13 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study import Flow
+from gdm_core.study.classes import BEFORE
 from gdm_core.study.comparing import write_sentence
 from gdm_core.study.followup import assess_equivalence, order_findings
 from gdm_core.study.rare import advise_fewer_states
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
 from gdm_core.study.states import SHARES
-from gdm_core.study.text import MINUS, format_d, format_effect, format_p
+from gdm_core.study.text import MINUS, count, format_d, format_effect, format_p
 from gdm_core.text import listed
 from pages.study import pictures, work
 from pages.study.bring import Brought
@@ -90,15 +91,15 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> No
     if found.flow is not None:
         flow = found.flow
         shell.finding(flow_sentence(flow, asked.between[0]))
-        n = f"n = {flow.n} {brought.study.sheet.subjects}"
+        n = f"n = {count(flow.n, flow.unit_word)}{'' if brought.study.sheet.animal else ' (no animal column chosen)'}"
         shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, {format_p(flow.p)}, {n}.".replace("-", MINUS))
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")
-    cautions = [caution] if caution else []
+    cautions = [one for one in (caution, found.flow and found.flow.caution) if one]
     confounds = None if found.confounds is None else unadjusted(found.confounds, asked)
     if confounds is not None and len(confounds):
         cautions.append(f"Groups also differ in {format_list(confounds['column'].tolist())}: see Checks.")
-    cautions += advise_fewer_states(len(brought.study.unused), len(brought.study.states))
+    cautions += advise_fewer_states(brought.study.occurrence)
     if cautions:
         shell.finding(" ".join(cautions))
     if found.table is None:
@@ -125,10 +126,10 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> No
 
 
 def unadjusted(confounds: pd.DataFrame, asked: Asked) -> pd.DataFrame:
-    """Return the columns that are associated with the groups and not accounted for."""
+    """Return the columns from before the treatment that are associated with the groups and not accounted for."""
     names = confounds["column"] + ", " + confounds["same"]
     adjusted = [bool(set(asked.covariates).intersection(its.split(", "))) for its in names]
-    return confounds[confounds["associated"] & ~np.array(adjusted, dtype=bool)]
+    return confounds[confounds["associated"] & (confounds["kind"] == BEFORE) & ~np.array(adjusted, dtype=bool)]
 
 
 def surest(table: pd.DataFrame, n_states: int) -> int:

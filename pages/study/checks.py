@@ -89,18 +89,16 @@ def _confounds(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
         left, right = st.columns([0.72, 0.28], vertical_alignment="center")
         with left:
             shell.finding(row["sentence"])
-        if row["offered"]:
-            name = row["column"]
-            values = [*asked.covariates, name]
-            right.button(
-                f"Adjust for {name}", key=f"study-adjust-{name}", on_click=settings.change,
-                args=(settings.key("covariates", brought.of), values), width="stretch",
-            )  # fmt: skip
-        else:
-            right.caption("Cannot be separated from the groups")
-    shown = found[["column", "association", "strength", "p", "n"]].assign(
+        name = row["column"]
+        right.button(
+            f"Adjust for {name}", key=f"study-adjust-{name}", on_click=settings.change,
+            args=(settings.key("covariates", brought.of), [*asked.covariates, name]), width="stretch",
+        )  # fmt: skip
+    for reason in found["reason"].loc[found["reason"] != ""]:
+        shell.quiet(reason)
+    shown = found[["column", "kind", "association", "strength", "n"]].assign(
         strength=[answer.number_text(value, False) for value in found["strength"]],
-        p=[answer.p_cell(value) for value in found["p"]],
+        **{"adjusted p": [answer.p_cell(value) for value in found["p_holm"]]},
     )
     show_table(shown, 320, "study-confounds-table")
 

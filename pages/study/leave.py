@@ -28,7 +28,7 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
     brought = replace(brought, study=_explain_k(brought))
     methods = brought.study.methods(*found, correction="p_holm" if asked is None else asked.correction)
     rows = None if asked is None else robust.rows_of(brought, asked)
-    if rows is not None and len(rows) > 1:
+    if rows is not None and len(rows) > max(1, len(brought.variants)):  # all refits have ended
         methods += f" {describe_robustness(rows)}"
     paragraph.code(methods, language=None, wrap_lines=True)
     left, middle, right = st.columns(3, gap="medium")

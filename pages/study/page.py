@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from gdm_core.study.sheet import RECORDING
 from pages.study import answer, bring, files, labels, leave, names, questions, robust, tabs
 from pages.ui import navigation, shell
 from pages.ui.theme import ASSETS
@@ -43,4 +44,4 @@ with page.picture:
     answer.draw(brought, asked, answers)
 with page.below:
     tabs.show(brought, asked, answers)
-shell.footer([f"The {study.sheet.subject} is the statistical unit."])
+shell.footer([f"The {study.sheet.subject if study.sheet.animal else RECORDING} is the statistical unit."])

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.errors import GdmError
-from gdm_core.study import Flow
+from gdm_core.study import Flow, Study
+from gdm_core.study.classes import BEFORE
 from gdm_core.study.sheet import RECORDING, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
-from gdm_core.study.structure import LENGTH, MISSING, SCORE
 from pages.study import work
 from pages.study.bring import Brought
 from pages.study.cropping import NOTHING
@@ -141,8 +141,7 @@ def choose(brought: Brought, page: Frame) -> Asked | None:
         others = [c for c in groups if c not in (between, second)]
         batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."
         blocks = one_of("Blocks", [NOTHING, *others], batch, key="blocks", of=of, help=about)
-        recorded = (LENGTH, MISSING, SCORE) if study.scores else (LENGTH, MISSING)
-        offered = [*others, *(c for c in recorded if c not in others)]
+        offered = [c for c in _offer_covariates(study, between, None if within == NOTHING else within) if c != second]
         kept = [c for c in saved.get("covariates", []) if c in offered]
         about = "Effects to adjust for, such as age or the length of recordings (min)."
         covariates = several("Covariates", offered, kept, key="covariates", of=of, placeholder="none", help=about)
@@ -152,6 +151,15 @@ def choose(brought: Brought, page: Frame) -> Asked | None:
         measure, compared, None if within == NOTHING else within, None if blocks == NOTHING else blocks,
         tuple(c for c in covariates if c != blocks), where, correction, experiment, pooled,
     )  # fmt: skip
+
+
+def _offer_covariates(study: Study, between: str, within: str | None) -> list[str]:
+    """Return the columns from before the treatment; adjusting for others can erase the question."""
+    try:
+        classes = study.classify_columns(between, within=within)
+    except GdmError:  # the comparison says why
+        return []
+    return [name for name, one in classes.items() if one.kind == BEFORE]
 
 
 def _choose_experiment(brought: Brought, between: str, where: Where, saved: dict[str, Any]) -> tuple[Where, str, str]:

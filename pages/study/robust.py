@@ -33,8 +33,8 @@ def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     if rows is None or not len(rows):
         return
     st.html('<p class="gdm-panel-title gdm-study-part">Robustness</p>')
-    if len(rows) > 1:
-        shell.finding(describe_robustness(rows))
+    if len(rows) > 1 or task is not None:
+        shell.finding(describe_robustness(rows, len(brought.variants)))
     st.html(_table(rows))
     if task is None:
         return
@@ -116,12 +116,11 @@ def _table(rows: pd.DataFrame) -> str:
     lines = []
     for _, row in rows.iterrows():
         if row["trouble"]:
-            cells = ["failed", "", ""]
+            line = f"<td colspan='3'>failed: {escape(row['trouble'])}</td>"
         else:
             cells = [answer.p_cell(row["flow_p"]), f"{row['significant']:.0f} of {row['tested']:.0f}"]
             cells.append("yes" if row["agrees"] else "no")
-        lines.append(
-            f"<tr><th scope='row'>{escape(row['fit'])}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-        )
+            line = "".join(f"<td>{cell}</td>" for cell in cells)
+        lines.append(f"<tr><th scope='row'>{escape(row['fit'])}</th>{line}</tr>")
     head = "<tr><th scope='col'>fit</th><th scope='col'>flow p</th><th scope='col'>states</th><th scope='col'>agrees</th></tr>"
     return f'<table class="gdm-study-fits"><thead>{head}</thead><tbody>{"".join(lines)}</tbody></table>'

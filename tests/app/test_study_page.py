@@ -303,7 +303,7 @@ def test_experiments_are_not_pooled_without_a_choice(tmp_path):
 def test_associated_column_is_adjusted_for_on_request(tmp_path):
     path = tmp_path / folder(tmp_path) / "sheet.csv"
     sheet = pd.read_csv(path)
-    sheet.assign(age=10.0 + (sheet["group"] == "treated") * 5 + np.arange(12) % 4).to_csv(path, index=False)
+    sheet.assign(age=10.0 + (sheet["group"] == "treated") * 2.5 + np.arange(12) % 4).to_csv(path, index=False)
     asked = STATES | {"path": "mice"}
     app = opened("study", **asked, view="Checks")
     assert "Groups also differ in age: see Checks." in words(app)

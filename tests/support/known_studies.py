@@ -85,6 +85,16 @@ def unequal_null(seed: int, n_animals: int = 8, n_frames: tuple[int, int] = (3_0
     return Study.from_states({name: states[: long[i], i] for i, name in enumerate(names)}, sheet, rate_hz=25)
 
 
+def spread_null(seed: int, n_animals: tuple[int, int], differ: tuple[float, float]) -> Study:
+    """Return a study of two groups without a difference, but with unequal spread between animals."""
+    look: dict[str, Any] = {"groups": ("a",), "minutes": MINUTES, "rate_hz": RATE_HZ}
+    parts = {g: cohort.simulate(n, differ=sd, seed=2 * seed + i, **look)
+             for i, (g, n, sd) in enumerate(zip("ab", n_animals, differ, strict=True))}  # fmt: skip
+    states = {f"{g}{name}": one for g, part in parts.items() for name, one in part.states.items()}
+    sheet = pd.DataFrame({"recording": list(states), "group": [name[0] for name in states]})
+    return Study.from_states(states, sheet, rate_hz=RATE_HZ)
+
+
 def promised(design: str, effect: float, n_studies: int, state: int = 4) -> dict[str, float]:
     """Return the estimated power for 12 animals per group (or pairs), and the share of simulated studies with p < .05."""
     two = design == "two groups"

@@ -372,7 +372,7 @@ def test_methods_describe_the_analysis():
         "Effects are differences in percentage points (treated minus control)",
     ):
         assert words in text
-    assert "unused" not in text
+    assert "rare" not in text
 
 
 @pytest.mark.usefixtures("simple_family")
@@ -402,15 +402,22 @@ def test_many_unused_states_give_advice():
     states["r0"][:8] = np.repeat([6, 7], 4)
     sheet = pd.DataFrame({"recording": list(states), "rat": list(states), "group": ["a", "b"] * 3})
     study = Study.from_states(states, sheet, rate_hz=10, names={5: "never"})
-    assert study.unused == {
-        "never": "0 bouts, strongest in 0.00% of the time, 0 of 6 rats",
-        "state 6": "1 bout, strongest in 0.08% of the time, 1 of 6 rats",
-        "state 7": "1 bout, strongest in 0.08% of the time, 1 of 6 rats",
+    assert study.occurrence.unused == {
+        "never": "0 bouts, strongest in 0.00% of the time, mean share 0.00%, 0 of 6 rats",
+        "state 6": "1 bout, strongest in 0.08% of the time, mean share 0.08%, 1 of 6 rats",
+        "state 7": "1 bout, strongest in 0.08% of the time, mean share 0.08%, 1 of 6 rats",
     }
-    assert "3 of 8 states are unused. Fit fewer, about 5." in study.notes
+    assert "3 of 8 states are rare and not tested. Fit fewer, about 5." in study.notes
     text = study.methods(study.compare("usage", "group", n_permutations=9))
     assert "corrected over 5 tests" in text
-    assert "3 unused states (fewer than 10 bouts or 3 rats" in text
+    assert "3 rare states (fewer than 10 bouts or 3 rats" in text
+
+
+def test_soft_state_that_is_never_strongest_is_no_reason_to_fit_fewer():
+    soft = np.tile(np.array([[0.5, 0.3, 0.1, 0.1], [0.3, 0.5, 0.1, 0.1]], np.float32).repeat(5, axis=0), (20, 1))
+    study = Study.from_states({"a": soft, "b": soft}, pd.DataFrame({"recording": ["a", "b"]}), rate_hz=10)
+    assert "2 states are rarely the strongest (mean share up to 10%) and not tested." in study.notes
+    assert "Fit fewer" not in " ".join(study.notes)
 
 
 @pytest.mark.parametrize(

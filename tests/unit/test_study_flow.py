@@ -11,6 +11,7 @@ from scipy import stats
 
 from gdm_core import Study
 from gdm_core.errors import ConfigError, DataError
+from tests.support import known_studies
 from tests.support.small_studies import labelled, valued
 
 
@@ -29,14 +30,22 @@ def test_flow_equals_permuted_matrix_distance():
     assert found.distance == pytest.approx(np.abs(means[1] - means[0]).sum())
     np.testing.assert_allclose(found.difference, means[1] - means[0])
 
-    def distance(second):
-        rest = [i for i in range(8) if i not in second]
-        return np.abs(counts[list(second)].mean(axis=0) - counts[rest].mean(axis=0)).sum()
+    def statistics(second):
+        """Return distance, its variance and degrees of freedom of Welch's test."""
+        parts = counts[list(second)], counts[[i for i in range(8) if i not in second]]
+        each = np.array([part.var(axis=0, ddof=1).sum() / 4 for part in parts])
+        return (
+            np.abs(parts[0].mean(axis=0) - parts[1].mean(axis=0)).sum(),
+            each.sum(),
+            each.sum() ** 2 / (each**2 / 3).sum(),
+        )
 
-    null = np.array([distance(second) for second in itertools.combinations(range(8), 4)])
-    exact = (null >= found.distance - 1e-9).mean()
+    far, variance, df = np.array([statistics(second) for second in itertools.combinations(range(8), 4)]).T
+    t = far / np.sqrt(variance) / np.sqrt((far**2 / variance).mean())
+    null = np.sqrt(df * np.log1p(t**2 / df)) * (8 * df + 1) / (8 * df + 3)
+    exact = (null >= null[-1] - 1e-3).mean()  # the last combination is the second group
     assert abs(found.p - exact) < 4 * np.sqrt(exact / 20_000)
-    assert found.z == pytest.approx((found.distance - null.mean()) / null.std(), abs=0.1)
+    assert found.z == pytest.approx((null[-1] - null.mean()) / null.std(), abs=0.1)
     assert (found.n, found.sizes) == (8, {"a": 4, "b": 4})
     rates = study.flow("group", n_permutations=20_000)  # of one length: the same test in another unit
     assert rates.unit == "changes per minute of valid time"
@@ -127,5 +136,22 @@ def test_flow_adjusts_for_a_covariate():
     each = study.compare("changes_per_min", "group", covariates=["age"], n_permutations=99)
     total = {name: matrix.sum() for name, matrix in adjusted.means.items()}
     assert total["b"] - total["a"] == pytest.approx(each["effect"][0])
-    with pytest.raises(DataError, match="'group' is confounded with covariates"):
+    with pytest.raises(DataError, match="age follows from group"):
         Study.from_states(states, sheet.assign(age=sheet["group"]), rate_hz=10).flow("group", covariates=["age"])
+
+
+def test_flow_of_unequal_spread_and_size_has_a_caution():
+    found = known_studies.spread_null(0, (4, 16), (1.5, 0.05)).flow("group", n_permutations=9)
+    assert found.caution in found.notes
+    assert "p of the flow test is approximate" in found.caution
+    assert not known_studies.spread_null(0, (8, 8), (1.5, 0.05)).flow("group", n_permutations=9).caution
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize(("n", "spread"), [((4, 16), (0.4, 0.1)), ((16, 4), (0.4, 0.1)), ((10, 10), (0.2, 0.2))])
+def test_flow_allows_unequal_spread(n, spread):
+    """Unequal spread between animals in unequal groups gives p < .05 in 2.5 to 7.5% of 400 null studies."""
+    alarms = sum(
+        known_studies.spread_null(seed, n, spread).flow("group", n_permutations=199).p < 0.05 for seed in range(400)
+    )
+    assert 10 <= alarms <= 30

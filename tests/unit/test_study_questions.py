@@ -241,7 +241,8 @@ def test_limits_of_a_design_are_noted(rng):
         ({"between": "day", "within": "group"}, DataError, "within='group' gives ambiguous pairs.*blocks='group'"),
         ({"between": "group", "blocks": "day"}, DataError, "more than one block"),
         ({"between": "group", "blocks": "room"}, DataError, "confounded"),
-        ({"between": "group", "covariates": ["room"]}, DataError, "confounded with blocks"),
+        ({"between": "group", "covariates": ["room"]}, DataError, "room follows from group.*planned=.'room'"),
+        ({"between": "group", "planned": ["room"]}, DataError, "confounded with blocks"),
         ({"between": "group", "covariates": ["group"]}, ConfigError, "different columns"),
         ({"between": "animal"}, DataError, "each group needs more than one"),
         ({"between": "lone"}, DataError, "'y' has a single animal"),
@@ -270,7 +271,9 @@ def test_unused_state_leaves_the_corrected_family():
     assert np.isnan(table["p"][3])
     assert table.attrs["sentences"][3] == "never: not tested."
     assert list(table.attrs["unused"]) == ["never"]
-    assert any("Unused states are not tested" in note and "never: 0 bouts" in note for note in table.attrs["notes"])
+    assert any(
+        "rarely the strongest are not tested" in note and "never: 0 bouts" in note for note in table.attrs["notes"]
+    )
     np.testing.assert_allclose(table["p_holm"][:3], plain["p_holm"])
     for name, method in (("p_holm", "holm"), ("p_bh", "fdr_bh")):
         np.testing.assert_allclose(plain[name], multipletests(plain["p"], method=method)[1])

@@ -61,6 +61,8 @@ def test_conclusion_of_each_refit_is_compared(study):
     assert describe_robustness(steps[-1]) == expected
     assert "1 of 3 refits" in describe_contradictions(steps[-1])
     assert describe_contradictions(steps[2]) == ""
+    assert describe_robustness(steps[0], 4) == "Robustness: 0 of 4 refits finished."
+    assert describe_robustness(steps[2], 4) == "Robustness: 2 of 4 refits finished."
 
 
 def test_refits_stop_with_the_iteration(study):
