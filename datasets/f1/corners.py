@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
-
-from gdm_core.maths.gaps import known_mean, ratio
 
 from .clock import LARGEST_HOLE_S, lap_clock
 from .driving import FAST_KMH, SLOW_KMH
@@ -164,11 +162,11 @@ def _percent(weights: Floats, during: npt.NDArray[np.bool_], known: npt.NDArray[
 
 @dataclass(frozen=True, eq=False)
 class LapMeasures:
-    """A driver's pedal measures and speeds, lap by lap.
+    """A driver's pedals and speeds, lap by lap (L laps).
 
     code     driver code
-    laps     [L] lap numbers
-    values   [L] by measure of `PEDAL_MEASURES`; NaN if unknown
+    laps     lap numbers
+    values   [L, ...] by measure; NaN if unknown
     """
 
     code: str
@@ -176,12 +174,12 @@ class LapMeasures:
     values: dict[str, Floats]
 
     def mean(self, measure: str) -> Estimate:
-        """Return the mean over laps; its interval is unknown with fewer than three laps."""
-        known = self.values[measure][np.isfinite(self.values[measure])]
-        if known.size > 2:
-            return mean_of_laps(known)
-        mean = known.mean() if known.size else np.array(np.nan)
-        return Estimate(mean, np.array(np.nan), np.array(np.nan))
+        """Return the mean over laps; NaN if unknown on most."""
+        return mean_of_laps(self.values[measure])
+
+    def difference(self, other: LapMeasures, measure: str) -> Estimate:
+        """Return the mean of this driver minus the other over pairs of laps; each pair has the same row in both."""
+        return mean_of_laps(self.values[measure] - other.values[measure])
 
 
 def lap_measures(session: Session, code: str, laps: Iterable[int]) -> LapMeasures:
@@ -275,30 +273,25 @@ def _runs(on: npt.NDArray[np.bool_], shortest_gap: int = 1) -> list[tuple[int, i
 
 
 @dataclass(frozen=True, eq=False)
-class Corners:
+class Corners(LapMeasures):
     """A driver's measurements in each corner, lap by lap (C corners, L laps).
 
-    code     driver code
-    names    corner names, such as T1
-    laps     lap numbers
     values   [L, C] by measure: metres before the corner at which the driver brakes for it, and metres after it at which
              the throttle is on again; metres of lifting and coasting before it; speeds in km/h at the start of the
              corner's section, at their minimum and 100 m after the corner (or at the end of the section); pedals in % of
              the time in the section; lowest gear; section time in seconds; NaN if unknown
+    names    corner names, such as T1
     """
 
-    code: str
     names: tuple[str, ...]
-    laps: tuple[int, ...]
-    values: dict[str, Floats]
 
-    def mean(self, measure: str) -> Estimate:
-        """Return [C] means over laps; NaN if unknown on most laps."""
-        values = self.values[measure]
-        n = np.isfinite(values).sum(axis=0)
-        values = np.where(2 * n >= len(values), values, np.nan)
-        mean = known_mean(values)
-        return Estimate(mean, np.sqrt(ratio(known_mean((values - mean) ** 2), n - 1)), n - 1.0)
+    def joined(self, joint: Sequence[tuple[int, int]], names: Sequence[str]) -> Corners:
+        """Return the driver's points and speeds in corners that share a braking zone, from first to last corner."""
+        first, last = (list(ends) for ends in zip(*joint, strict=True))
+        lowest = [np.fmin.reduce(self.values["minimum speed"][:, a : b + 1], axis=1) for a, b in joint]
+        values = {name: self.values[name][:, first] for name in ("braking point", "entry speed")}
+        values |= {name: self.values[name][:, last] for name in ("throttle-on point", "exit speed")}
+        return Corners(self.code, self.laps, values | {"minimum speed": np.column_stack(lowest)}, tuple(names))
 
     def kinds(self) -> tuple[str, ...]:
         """Return "low", "medium" or "high" per corner, by its minimum speed."""
@@ -308,17 +301,31 @@ class Corners:
         )
 
 
-def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
-    """Return names, distances [C] and section edges [C + 1] of corners, in metres.
-
-    Edges are halfway between neighbouring corners; the first is halfway between the last and first corner.
-    """
-    ordered = in_driving_order(session.require_corners())
-    apex = np.array([corner.distance for corner in ordered])
-    length = session.reference.length
+def corner_windows(apex: Floats, length: float) -> Floats:
+    """Return the edges [C + 1] in metres of corners, halfway between neighbours; the first may lie before the line."""
     before = np.append(apex[-1] - length, apex[:-1])
     edges = (apex + before) / 2
-    return tuple(f"T{corner.key}" for corner in ordered), apex, np.append(edges, edges[0] + length)
+    return np.append(edges, edges[0] + length)
+
+
+def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
+    """Return names, distances [C] and window edges [C + 1] of corners, in metres."""
+    ordered = in_driving_order(session.require_corners())
+    apex = np.array([corner.distance for corner in ordered])
+    return tuple(f"T{corner.key}" for corner in ordered), apex, corner_windows(apex, session.reference.length)
+
+
+def joint_corners(session: Session) -> tuple[tuple[int, int], ...]:
+    """Return first and last corner of each braking zone, or the corner alone, in driving order."""
+    _, apex, edges = stretches(session)
+    ends = {zone.corner: zone.end for zone in braking_zones(session)}
+    found: list[tuple[int, int]] = []
+    for corner in range(len(apex)):
+        if found and ends.get(found[-1][0], -np.inf) > edges[corner] + SHORTEST_RELEASE_M:
+            found[-1] = found[-1][0], corner
+        else:
+            found.append((corner, corner))
+    return tuple(found)
 
 
 def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
@@ -341,7 +348,7 @@ def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
             values["lift and coast"][row] = 0.0
             for coast in lifts_and_coasts(lap):
                 values["lift and coast"][row, np.searchsorted(apex, coast.start) % len(apex)] += coast.end - coast.start
-    return Corners(session.driver(code).code, names, numbers, values)
+    return Corners(session.driver(code).code, numbers, values, names)
 
 
 def _times(session: Session, code: str, number: int, edges: Floats) -> Floats:

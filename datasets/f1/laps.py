@@ -73,6 +73,28 @@ def laps_on_like_tyres(
     return tuple(sorted(found.items()))
 
 
+def pairs_in_stints(session: Session, code: str) -> tuple[tuple[int, int], ...]:
+    """Pair each undisturbed lap of the first half of a stint with one of the second half, in order."""
+    laps, found = session.driver(code).laps, []
+    for stint in laps.stints:
+        numbers = laps.number[(laps.stint == stint) & laps.undisturbed].tolist()
+        half = len(numbers) // 2
+        found += list(zip(numbers[:half], numbers[len(numbers) - half :], strict=True))
+    return tuple(found) if is_race(session) else ()
+
+
+def pairs_of_runs(session: Session, one: str, other: str) -> tuple[tuple[int, int], ...]:
+    """Pair the quick laps of two drivers in each part of qualifying, in order."""
+    found = []
+    for part in PARTS if is_qualifying(session) else ():
+        try:
+            laps = [laps_where(session, code, part=part, quick=True) for code in (one, other)]
+        except FeedError:  # a driver who was out of the session
+            continue
+        found += list(zip(*laps, strict=False))
+    return tuple(found)
+
+
 def laps_where(
     session: Session,
     driver: str,
@@ -216,19 +238,19 @@ def best_laps(session: Session) -> tuple[BestLap, ...]:
 
 
 def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
-    """Return ideal laps, fastest first, from accurate laps if a driver has any."""
+    """Return ideal laps, fastest first, from every completed sector of laps that were not deleted."""
     found = []
     for driver in session.drivers:
         laps = driver.laps
-        timed = np.isfinite(laps.sectors).all(axis=1) & laps.timed & ~laps.deleted
-        timed = timed & laps.accurate if (timed & laps.accurate).any() else timed
-        if not timed.any():
+        valid = laps.timed & ~laps.deleted
+        sectors = np.where(laps.deleted[:, None], np.nan, laps.sectors)
+        sectors[laps.pit_out, 0] = sectors[laps.pit_in, 2] = np.nan  # driven through the pit lane
+        if not valid.any() or not np.isfinite(sectors).any(axis=0).all():
             continue
-        rows = np.flatnonzero(timed)
-        best = rows[np.argmin(laps.sectors[rows], axis=0)]
-        sectors = laps.sectors[best, range(3)]
-        seconds, numbers = float(laps.seconds[rows].min()), tuple(laps.number[best].tolist())
-        found.append(IdealLap(driver.code, seconds, float(sectors.sum()), tuple(sectors.tolist()), numbers))
+        rows = np.nanargmin(sectors, axis=0)
+        best = sectors[rows, range(3)]
+        seconds, numbers = float(laps.seconds[valid].min()), tuple(laps.number[rows].tolist())
+        found.append(IdealLap(driver.code, seconds, float(best.sum()), tuple(best.tolist()), numbers))
     return tuple(sorted(found, key=lambda one: one.ideal))
 
 

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.gaps import ratio
+
 from .clock import LapClock, lap_clock
 from .laps import best_laps, is_race, laps_on_like_tyres
 from .session import LapTable, Session
@@ -64,6 +66,7 @@ By = Literal["tyre age", "lap number"]
 FEWEST_LAPS = 5
 SLOW = 1.05  # times a driver's median; slower laps were disturbed, such as by traffic
 MOST_ALIKE = 0.95  # maximum correlation of neighbouring laps; keeps errors finite
+FEWEST_COUNTED = 3.0  # correlation never reduces more laps to fewer
 
 
 @dataclass(frozen=True)
@@ -150,12 +153,17 @@ class TimeWon:
         return 0.0 if self.trend is None else -self.trend.lap * self.later
 
     @property
+    def laps(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the laps of each driver, in the order of the pairs."""
+        return tuple(a for a, _ in self.pairs), tuple(b for _, b in self.pairs)
+
+    @property
     def whole(self) -> Estimate:
         """Return the seconds gained over the whole lap."""
-        return mean_of_laps(self.won.sum(axis=1))
+        return self.among(np.ones((len(self.edges) - 1, 1)))[0]
 
     def among(self, weights: npt.ArrayLike) -> Estimate:
-        """Return the seconds gained in P parts of the lap.
+        """Return the seconds gained in P parts of the lap; with one pair, the error is that of its clocks.
 
         weights   [M, P] share of each cell in each part
         """
@@ -171,24 +179,26 @@ class TimeWon:
         ahead = np.sum([one for one, _ in found], axis=0) @ shares**2  # [P]
         back = ((shares.T @ np.concatenate([two for _, two in found], axis=1)) ** 2).sum(axis=1)
         variance = np.clip(ahead - back, 0, None) / len(self.pairs)
-        return mean_of_laps(parts) - Estimate(
-            np.zeros_like(variance), np.sqrt(variance), np.full_like(variance, np.inf)
-        )
+        clock_error = Estimate(np.zeros_like(variance), np.sqrt(variance), np.full_like(variance, np.inf))
+        return mean_of_laps(parts) - clock_error if len(parts) > 1 else replace(clock_error, mean=parts[0])
 
 
 def mean_of_laps(values: Floats) -> Estimate:
-    """Return the means over the first axis of autocorrelated series [L, ...].
+    """Return means over the first axis of autocorrelated series [L, ...], such as differences over lap pairs.
 
-    Correlation of neighbouring laps is estimated per series with Kendall's correction for short series. It never reduces
-    the error.
+    Student's t, with the number of laps reduced by the correlation of neighbouring laps (with Kendall's correction for short
+    series; it never adds laps). Missing values do not count; the mean is unknown where they are more than half.
     """
-    n = len(values)
-    centred = values - values.mean(axis=0)
+    known = np.isfinite(values)
+    n = known.sum(axis=0)
+    mean = np.where(2 * n >= len(values), ratio(np.where(known, values, 0.0).sum(axis=0), n), np.nan)
+    centred = np.where(known, values - mean, 0.0)
     total = (centred**2).sum(axis=0)
-    alike = np.divide((centred[1:] * centred[:-1]).sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
-    alike = np.clip((n * alike + 1) / max(n - 3, 1), 0, MOST_ALIKE)
-    error = np.sqrt(total / max(n - 1, 1) / n * (1 + alike) / (1 - alike))
-    return Estimate(values.mean(axis=0), error, np.full_like(total, n - 1))
+    alike = ratio((centred[1:] * centred[:-1]).sum(axis=0), total)
+    alike = np.clip((n * np.nan_to_num(alike) + 1) / np.maximum(n - 3, 1), 0, MOST_ALIKE)
+    count = np.clip(n * (1 - alike) / (1 + alike), np.minimum(n, FEWEST_COUNTED), n)
+    error = np.sqrt(ratio(ratio(total, n - 1.0), count))
+    return Estimate(mean, error, np.maximum(count - 1.0, 0.0))
 
 
 def time_won(
@@ -199,8 +209,9 @@ def time_won(
     by: By = "tyre age",
     laps: tuple[Iterable[int], Iterable[int]] | None = None,
     keep_close: bool = False,
+    pairs: Sequence[tuple[int, int]] | None = None,
 ) -> TimeWon | None:
-    """Compare two drivers over pairs of clean laps; return None with too few pairs.
+    """Compare two drivers, or one with himself, over pairs of laps; return None with too few pairs.
 
     Laps within one second of the car ahead are left out if five pairs remain without them.
 
@@ -210,7 +221,11 @@ def time_won(
     by        "tyre age" (and compound), or "lap number"
     laps      lap numbers to choose from, for each driver; None takes all
     keep_close  whether to keep laps within one second of the car ahead
+    pairs     these pairs of laps instead, as they are: any number, without a correction
     """
+    if pairs is not None:
+        timed = _timed_pairs(session, drivers, pairs)
+        return _gained(timed, np.asarray(edges, np.float64), by, None, 0, True) if timed else None
     one, other = (session.driver(code).laps for code in drivers)
     first, second = (
         clean if chosen is None else clean[np.isin(clean, list(chosen))]
@@ -219,17 +234,32 @@ def time_won(
     trend = lap_trend(session) if by == "tyre age" else None
     if drivers[0] == drivers[1] or (by == "tyre age" and trend is None):
         return None
+
+    def matched(laps: tuple[tuple[int, ...], tuple[int, ...]]) -> Sequence[tuple[int, int]]:
+        alike = [(n, n) for n in sorted(set(laps[0]) & set(laps[1]))]
+        return laps_on_like_tyres(one, other, *laps) if by == "tyre age" else alike
+
     every = tuple(first.tolist()), tuple(second.tolist())
     alone = every
     if not keep_close:
         alone = free_laps(session, drivers[0], every[0]), free_laps(session, drivers[1], every[1])
-    timed = _timed_pairs(session, drivers, alone, by)
+    timed = _timed_pairs(session, drivers, matched(alone))
     free = len(timed) >= FEWEST_LAPS
     if not free:
-        timed = _timed_pairs(session, drivers, every, by)
+        timed = _timed_pairs(session, drivers, matched(every))
     if len(timed) < FEWEST_LAPS:
         return None
-    grid = np.asarray(edges, np.float64)
+    n_close = sum(map(len, every)) - sum(map(len, alone))
+    return _gained(timed, np.asarray(edges, np.float64), by, trend, n_close, free)
+
+
+TimedPair = tuple[tuple[int, int], LapClock, LapClock]
+
+
+def _gained(
+    timed: Sequence[TimedPair], grid: Floats, by: By, trend: LapTrend | None, n_close: int, free: bool
+) -> TimeWon:
+    """Return the time gained over timed pairs, corrected by the trend."""
     taken = np.stack([np.diff(a.seconds_at(grid)) for _, a, _ in timed])  # [L, M] by the first driver
     won = np.stack([np.diff(b.seconds_at(grid)) for _, _, b in timed]) - taken
     pairs = tuple(pair for pair, _, _ in timed)
@@ -237,21 +267,13 @@ def time_won(
     lighter = 0.0 if trend is None else trend.lap
     won += lighter * later[:, None] * taken / taken.sum(axis=1, keepdims=True)
     clocks = tuple(clock for _, a, b in timed for clock in (a, b))
-    n_close = sum(map(len, every)) - sum(map(len, alone))
     return TimeWon(pairs, by, grid, won, float(later.mean()), trend, clocks, n_close, free)
 
 
-def _timed_pairs(
-    session: Session, drivers: tuple[str, str], laps: tuple[tuple[int, ...], tuple[int, ...]], by: By
-) -> list[tuple[tuple[int, int], LapClock, LapClock]]:
+def _timed_pairs(session: Session, drivers: tuple[str, str], pairs: Sequence[tuple[int, int]]) -> list[TimedPair]:
     """Return the pairs of laps whose clocks are known, with the clocks."""
-    if by == "tyre age":
-        one, other = (session.driver(code).laps for code in drivers)
-        matched = laps_on_like_tyres(one, other, *laps)
-    else:
-        matched = tuple((n, n) for n in sorted(set(laps[0]) & set(laps[1])))
     found = []
-    for first, second in matched:
+    for first, second in pairs:
         a, b = lap_clock(session, drivers[0], first), lap_clock(session, drivers[1], second)
         if a is not None and b is not None:
             found.append(((first, second), a, b))

@@ -9,98 +9,76 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.corners import MEASURED_IN, MEASURES, PEDAL_MEASURES, Corners, LapMeasures, corners_of
-from datasets.f1.traffic import describe_traffic, laps_to_compare
+from datasets.f1.corners import MEASURED_IN, MEASURES, PEDAL_MEASURES, Corners, LapMeasures, lap_measures
+from datasets.f1.time_won import Estimate
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data
-from pages.formula1.controls import Observation
+from pages.formula1.compare import measure_corners
 from pages.formula1.data import Laps, Place, Race
+from pages.formula1.pairs import Between
 from pages.formula1.tables import table_with_csv
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.downloads import download
 
-WORDS = {measure: measure.capitalize() for measure in MEASURES} | {"gear": "Lowest gear"}
+WORDS = {measure: measure.capitalize() for measure in MEASURES} | {
+    "gear": "Lowest gear", "braking point": "Brakes (m before the corner)",
+    "throttle-on point": "Back on throttle (m after the corner)",
+}  # fmt: skip
 SHAPES = {"gear": "%.2f", "time": "%.3f"}  # number formats other than "%.1f"
 
 
-@st.cache_resource(max_entries=48, show_spinner=False)
-def corners(place: Place, code: str, looked: Observation) -> Corners:
-    session = data.open_session(place)
-    driven = np.unique(data.laps_of(place, code, looked).lap).tolist()
-    return corners_of(session, code, laps_to_compare(session, code, driven))
-
-
-def tab(race: Race) -> None:
+def tab(race: Race, found: Between) -> None:
     """Show one measure of both drivers per corner."""
-    place, looked, session = race.pick.place, race.pick.looked, race.session
-    if len(session.corners) < 2:
-        shell.empty("No corners", "Corners need a corner table; the note on this session says how to add one.")
+    if "corner" not in found.gains:
+        shell.empty("No corners", "This session has no corners; the note below says why.")
         return
-    codes = list(dict.fromkeys(race.codes))
     measure = one_of("Measure", WORDS, "minimum speed", key="corner", as_ids=True, row=True)
-    found = [corners(place, code, looked) for code in codes]
-    table = compared(found, measure)
-    shapes = {name: SHAPES.get(measure, "%.1f") for name in (*codes, "Difference", "95% CI ±") if name in table}
-    title, unit = f"{WORDS[measure]} in each corner", MEASURED_IN[measure]
-    with shell.panel("corners", f"{title}, {unit}" if unit else title):
+    sides = zip(race.codes, found.won.laps, strict=True)
+    one, other = (measure_corners(race.pick.place, code, numbers) for code, numbers in sides)
+    table = compared(found, one, other, measure)
+    shapes = dict.fromkeys(map(str, table.columns[2:6]), SHAPES.get(measure, "%.1f"))
+    unit = MEASURED_IN[measure]
+    with shell.panel("corners", f"{WORDS[measure]}{f', {unit}' if unit and unit != 'm' else ''}"):
         name = f"corners-{measure.replace(' ', '-')}"
-        table_with_csv(table, name, race.stem, shapes=shapes, on_row=partial(_zoom, found[0].names))
+        table_with_csv(table, name, race.stem, shapes=shapes, on_row=partial(_zoom, one.names))
         name = f"{race.stem}-corners-laps.csv"
-        download("All measures, lap by lap (CSV)", lambda: csv(every(found)), name, key="corners-laps")
-        if len(codes) == 2:
-            shell.quiet(describe_differences(found, measure))
+        download("All measures, lap by lap (CSV)", lambda: csv(every([one, other])), name, key="corners-laps")
+        shell.quiet(describe_differences(found, table, unit))
         shell.quiet(
-            "Corner window: midpoint to midpoint between corners. Braking point: metres before the corner that the braking zone "
-            "serves. Throttle-on point: metres after the corner. Exit speed: 100 m after it. "
-            f"Resolution ±{looked_step(race.train)} m. Select a row to zoom the telemetry."
-        )
-        for code in codes:
-            if said := describe_traffic(session, code, np.unique(data.laps_of(place, code, looked).lap).tolist()):
-                shell.quiet(said)
-
-
-def show_pedals(race: Race) -> None:
-    """Show pedal shares and speeds of both drivers with their difference."""
-    found = [data.measures_of(race.pick.place, code, race.pick.looked) for code in dict.fromkeys(race.codes)]
-    table = pedals(found)
-    if table.empty:
-        return
-    with shell.panel("pedals", "Pedals and speeds, mean per lap"):
-        shapes = {str(name): "%.1f" for name in table if name not in ("Measure", "Unit")}
-        table_with_csv(table, "pedals", race.stem, shapes=shapes)
-        download("Lap by lap (CSV)", lambda: csv(lap_by_lap(found)), f"{race.stem}-pedals-laps.csv", key="pedals-laps")
-        shell.quiet(
-            "Full throttle: 98% or more. Coasting: off both pedals. Lift and coast: metres per lap off both pedals between "
-            "full throttle and braking. Speed trap: the official one. ± 95% CI over laps."
+            "A corner's window reaches halfway to its neighbours. Exit speed: 100 m after the corner. Differences in time are "
+            f"corrected for fuel. Accurate to about ±{looked_step(race.train)} m. Tick a corner to see its telemetry."
         )
 
 
-def pedals(found: Sequence[LapMeasures]) -> pd.DataFrame:
-    """Return one row per known measure: means with intervals, and the difference of two drivers."""
-    rows = []
-    for measure, unit in PEDAL_MEASURES.items():
-        means = [one.mean(measure) for one in found]
-        if not any(np.isfinite(one.mean) for one in means):
-            continue
-        row: dict[str, object] = {"Measure": measure.capitalize(), "Unit": unit}
-        for one, mean in zip(found, means, strict=True):
-            row |= {one.code: float(mean.mean), f"{one.code} ±": float(mean.margin)}
-        if len(means) == 2:
-            apart = means[0] - means[1]
-            row |= {"Difference": float(apart.mean), "95% CI ±": float(apart.margin)}
-        rows.append(row)
-    return pd.DataFrame(rows)
+def difference(found: Between, one: Corners, other: Corners, measure: str) -> Estimate:
+    """Return the mean over lap pairs, first side minus second; the time is the delta of the whole page."""
+    gain = found.gains["corner"]
+    return Estimate(-gain.mean, gain.error, gain.freedom) if measure == "time" else one.difference(other, measure)
 
 
-def lap_by_lap(found: Sequence[LapMeasures]) -> pd.DataFrame:
-    """Return one row per driver and lap."""
-    units = PEDAL_MEASURES.items()
-    parts = [
-        pd.DataFrame({"driver": one.code, "lap": one.laps} | {f"{m} ({unit})": one.values[m] for m, unit in units})
-        for one in found
-    ]
-    return pd.concat(parts, ignore_index=True)
+def compared(found: Between, one: Corners, other: Corners, measure: str) -> pd.DataFrame:
+    """Return one row per corner: means, difference, 95% interval and significance."""
+    apart = difference(found, one, other, measure)
+    means = {name: side.mean(measure).mean for name, side in zip(found.names, (one, other), strict=True)}
+    return pd.DataFrame(
+        {"Corner": list(one.names), "Speed": list(one.kinds())}
+        | means
+        | {"Difference": apart.mean, "95% interval ±": apart.margin}
+        | {"Significant": ["yes" if sure else "" for sure in apart.sure]}
+    )
+
+
+def describe_differences(found: Between, table: pd.DataFrame, unit: str) -> str:
+    """Describe the significant differences in one sentence."""
+    first, second = found.names
+    sure = table[table["Significant"] == "yes"]
+    if not len(sure):
+        return f"No corner differs significantly between {first} and {second}."
+    sure = sure.loc[sure["Difference"].abs().sort_values(ascending=False).index]
+    listed = ", ".join(f"{row.iloc[0]} {row['Difference']:+.2f} ± {row['95% interval ±']:.2f} {unit}".rstrip()
+                       for _, row in sure[:4].iterrows())  # fmt: skip
+    return f"{first} − {second}, significant in {len(sure)} of {len(table)} corners: {listed}."
 
 
 def _zoom(names: Sequence[str], row: int) -> None:
@@ -116,43 +94,59 @@ def looked_step(laps: Laps) -> int:
     return round(float(np.median(speed)) / 3.6 / laps.trials[0].rate_hz) if len(speed) else 0
 
 
-def compared(found: list[Corners], measure: str) -> pd.DataFrame:
-    """Return one row per corner: means, difference, 95% interval and significance."""
-    columns: dict[str, object] = {"Corner": list(found[0].names), "Speed": list(found[0].kinds())}
-    for one in found:
-        columns[one.code] = one.mean(measure).mean
-    if len(found) == 2:
-        apart = found[0].mean(measure) - found[1].mean(measure)
-        columns |= {
-            "Difference": apart.mean,
-            "95% CI ±": apart.margin,
-            "Significant": ["yes" if sure else "" for sure in apart.sure],
-        }
-    return pd.DataFrame(columns)
-
-
-def describe_differences(found: list[Corners], measure: str) -> str:
-    """Describe the significant differences in one sentence."""
-    one, other = found
-    apart = one.mean(measure) - other.mean(measure)
-    sure = [c for c in np.argsort(-np.abs(np.nan_to_num(apart.mean))) if apart.sure[c]]
-    unit = MEASURED_IN[measure]
-    if not sure:
-        return f"No corner differs significantly between {one.code} and {other.code} (95% intervals include zero)."
-    listed = ", ".join(f"{one.names[c]} {apart.mean[c]:+.2f} ± {apart.margin[c]:.2f} {unit}".rstrip() for c in sure[:4])
-    return (
-        f"{one.code} − {other.code}, significant in {len(sure)} of {len(one.names)} corners: {listed}. "
-        f"From {len(one.laps)} and {len(other.laps)} laps."
-    )
-
-
-def every(found: list[Corners]) -> pd.DataFrame:
+def every(found: Sequence[Corners]) -> pd.DataFrame:
     """Return one row per driver, lap and corner."""
     parts = [
         pd.DataFrame(
             {"driver": one.code, "lap": np.repeat(one.laps, len(one.names)), "corner": list(one.names) * len(one.laps)}
             | {f"{m} ({MEASURED_IN[m]})" if MEASURED_IN[m] else m: one.values[m].ravel() for m in MEASURES}
         )
+        for one in found
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+# ---- the average lap --------------------------------------------------------------------------------------------------
+@st.cache_resource(max_entries=48, show_spinner=False)
+def measure_pedals(place: Place, code: str, numbers: tuple[int, ...]) -> LapMeasures:
+    return lap_measures(data.open_session(place), code, numbers)
+
+
+def show_pedals(race: Race, found: Between) -> None:
+    """Show pedal shares and speeds of both drivers with their difference."""
+    sides = zip(race.codes, found.won.laps, strict=True)
+    one, other = (measure_pedals(race.pick.place, code, numbers) for code, numbers in sides)
+    table = pedals(found.names, one, other)
+    if table.empty:
+        return
+    with shell.panel("pedals", "Driving style, average lap"):
+        shapes = {str(name): "%.1f" for name in table if name not in ("Measure", "Unit")}
+        table_with_csv(table, "pedals", race.stem, shapes=shapes)
+        laps = [one, other]
+        download("Lap by lap (CSV)", lambda: csv(lap_by_lap(laps)), f"{race.stem}-pedals-laps.csv", key="pedals-laps")
+        shell.quiet(
+            "Full throttle: 98% or more. Coasting: off both pedals. Lift and coast: metres per lap off both pedals between "
+            "full throttle and braking. Speed trap: the official one."
+        )
+
+
+def pedals(names: tuple[str, str], one: LapMeasures, other: LapMeasures) -> pd.DataFrame:
+    """Return one row per known measure: means, and the difference with its interval."""
+    rows = []
+    for measure, unit in PEDAL_MEASURES.items():
+        apart = one.difference(other, measure)
+        if np.isfinite(apart.mean):
+            means = {name: float(side.mean(measure).mean) for name, side in zip(names, (one, other), strict=True)}
+            row = {"Measure": measure.replace(", distance", " (by distance)").capitalize(), "Unit": unit} | means
+            rows.append(row | {"Difference": float(apart.mean), "95% interval ±": float(apart.margin)})
+    return pd.DataFrame(rows)
+
+
+def lap_by_lap(found: Sequence[LapMeasures]) -> pd.DataFrame:
+    """Return one row per driver and lap."""
+    units = PEDAL_MEASURES.items()
+    parts = [
+        pd.DataFrame({"driver": one.code, "lap": one.laps} | {f"{m} ({unit})": one.values[m] for m, unit in units})
         for one in found
     ]
     return pd.concat(parts, ignore_index=True)

@@ -12,11 +12,10 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets.f1 import loader
-from datasets.f1.corners import LapMeasures, lap_measures
+from datasets.f1.corners import corner_windows
 from datasets.f1.loader import Event
 from datasets.f1.race import simulate_race
 from datasets.f1.session import FeedError, Reason, Session
-from datasets.f1.traffic import laps_to_compare
 from datasets.f1.trials import (
     ACTIVITIES,
     activities,
@@ -39,6 +38,7 @@ from pages.ui.exports import Recipe, slug
 
 if TYPE_CHECKING:
     from pages.formula1.controls import Observation, Pick
+    from pages.formula1.pairs import Between
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -125,6 +125,11 @@ class Circuit:
         """[C] distances at which segments begin."""
         return np.array([corner[3] for corner in self.corners], np.float32)
 
+    @cached_property
+    def windows(self) -> npt.NDArray[np.float64]:
+        """[C + 1] edges of the corners' windows; empty without corners."""
+        return corner_windows(self.edges.astype(np.float64), self.length) if self.segments else np.zeros(0)
+
     @property
     def n_bins(self) -> int:
         """Number of bins along the lap."""
@@ -191,13 +196,14 @@ class Laps:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """Session, circuit and laps of the chosen drivers."""
+    """Session, circuit and laps of the chosen drivers, and the pairs of laps that are compared."""
 
     pick: Pick
     session: Session
     circuit: Circuit
     train: Laps
     test: Laps
+    found: Between | None = None
 
     @property
     def codes(self) -> tuple[str, str]:
@@ -337,13 +343,6 @@ def laps_of(place: Place, code: str, looked: Observation) -> Laps:
     )
 
 
-@st.cache_resource(max_entries=48, show_spinner=False)
-def measures_of(place: Place, code: str, looked: Observation) -> LapMeasures:
-    """Return pedal measures and speeds of a driver's chosen laps that are not close behind another car."""
-    session, driven = open_session(place), np.unique(laps_of(place, code, looked).lap).tolist()
-    return lap_measures(session, code, laps_to_compare(session, code, driven))
-
-
 def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, length: float) -> Floats:
     """Average values [T, ...] in bins along the lap; empty bins are interpolated."""
     where = np.clip(np.asarray(distance) / length * n_bins, 0, n_bins - 1).astype(np.int64)
@@ -362,8 +361,8 @@ def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, lengt
 
 def open_race(pick: Pick, session: Session) -> Race:
     """Return the chosen laps of both drivers."""
-    laps = (laps_of(pick.place, code, pick.looked) for code in (pick.train, pick.test))
-    return Race(pick, session, circuit(pick.place), *laps)
+    train, test = (laps_of(pick.place, code, pick.looked) for code in (pick.train, pick.test))
+    return Race(pick, session, circuit(pick.place), train, test)
 
 
 def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:

@@ -11,9 +11,10 @@ from datasets.f1.time_won import FEWEST_LAPS, Minisectors, minisectors
 from datasets.formula1 import Session
 from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Figure, figure, key_above, plane, points
-from pages.formula1 import data, teams, time_gained
+from pages.formula1 import data, teams
 from pages.formula1.circuit_map import cursor
 from pages.formula1.data import Circuit, Place, Race
+from pages.formula1.pairs import named_by_place
 from pages.formula1.tables import clock, table_with_csv
 from pages.formula1.time_gained import draw_stretches
 from pages.ui import shell
@@ -44,7 +45,7 @@ def show_minisectors(race: Race) -> None:
 
 def as_table(circuit: Circuit, found: Minisectors) -> pd.DataFrame:
     """Return one row per minisector."""
-    where = time_gained.named_by_place(circuit, found.edges, [f"{n + 1}" for n in range(len(found.fastest))])
+    where = named_by_place(circuit, found.edges, [f"{n + 1}" for n in range(len(found.fastest))])
     return pd.DataFrame(
         {
             "Minisector": where,
@@ -148,7 +149,7 @@ def show_best_laps(race: Race) -> None:
         table_with_csv(
             table, "best-laps", race.stem, times=["Time"], seconds=["Gap", "Sector 1", "Sector 2", "Sector 3"]
         )
-    with shell.panel("ideal-laps", "Ideal lap (sum of best sectors)"):
+    with shell.panel("ideal-laps", "Theoretical best (completed sectors)"):
         table = pd.DataFrame(
             {
                 "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Gap to ideal": one.left,

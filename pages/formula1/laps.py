@@ -161,7 +161,8 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
     flags = {what for *_, what in found.flags}
     told = f" Shaded: {', '.join(sorted(flags))}." if flags else " No flags."
     caption = f"Thick: {' and '.join(dict.fromkeys(codes))}. Circles: pit stops.{told}"
-    alt = f"{KINDS[kind]} of {len(traces)} drivers over {len(found.laps)} laps."
+    n_drivers = int(np.isfinite(values).any(axis=1).sum())
+    alt = f"{KINDS[kind]}, {n_drivers} drivers, {len(found.laps)} laps."
     axes: Dict = {
         "xaxis": axis("lap", showgrid=False, range=[0.5, len(found.laps) + 0.5]),
         "yaxis": axis(TITLES[kind], range=list(limits)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -11,7 +13,7 @@ from datasets.f1.laps import is_race, remarks_on_laps, remarks_on_session
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
-from pages.formula1 import compare, controls, corner_panel, data, field, laps, states
+from pages.formula1 import compare, controls, corner_panel, data, field, laps, pairs, states
 from pages.formula1.data import Place, Race
 from pages.lab.live import background
 from pages.ui import model_controls, navigation, settings, shell
@@ -22,6 +24,7 @@ MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-st
 FEED = "Formula 1 data from FastF1; unofficial, not associated with Formula 1."
 SIMULATED = "Simulated laps; circuits are approximate."
 COMPARE, CORNERS, LAPS, STATES, FIELD, EXPORT = NAMES = ("Compare", "Corners", "Laps", "States", "Field", "Export")
+COMPARED = (COMPARE, CORNERS)  # tabs about pairs of laps
 FITTED = (STATES, EXPORT)  # tabs with a fit, and controls of its model
 OF_A_FIT = ("K", "K-map", "tau", "watch", "who")  # links of earlier versions have these without a tab
 
@@ -37,11 +40,15 @@ def choose_tab() -> tuple[str, Any]:
 
 def show_tab(name: str, race: Race) -> None:
     """Show an open tab that needs no fit."""
-    if name == COMPARE:
-        compare.tab(race)
-    elif name == CORNERS:
-        corner_panel.tab(race)
-        corner_panel.show_pedals(race)
+    if name in COMPARED and race.found is None:
+        shell.empty(
+            "No comparison", "One of the drivers has no timed lap with speeds in this selection. Choose other laps."
+        )
+    elif name == COMPARE and race.found is not None:
+        compare.tab(race, race.found)
+    elif name == CORNERS and race.found is not None:
+        corner_panel.tab(race, race.found)
+        corner_panel.show_pedals(race, race.found)
     elif name == LAPS:
         laps.show_history(race) if is_race(race.session) else laps.show_improvement(race)
         laps.tab(race)
@@ -131,6 +138,8 @@ licences = (SIMULATED,) if session.simulated else (FEED, *hints)
 try:
     with page.controls:
         race = data.open_race(pick, session)
+        with st.expander("Laps compared", icon=":material/compare_arrows:") if fits else nullcontext():
+            race = replace(race, found=pairs.choose(race))
 except GdmError as error:
     with page.picture:
         shell.error("These laps cannot be shown", str(error))
@@ -138,8 +147,9 @@ except GdmError as error:
     shell.footer()
     shell.end_page()
 if not fits:
+    told = pick.looked.which.about if opened not in COMPARED or race.found is None else pairs.describe(race.found)
     named = [f"{session.driver(code).name} ({code})" for code in dict.fromkeys(race.codes)]
-    page.header(f"{session.title} · {' vs '.join(named)} · {pick.looked.which.about}")
+    page.header(f"{session.title} · {' vs '.join(named)} · {told}")
     with page.below:
         show_tab(opened, race)
         remark(race)

@@ -14,7 +14,7 @@ from gdm_core.analysis.segments import composition
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of, numbered
 from pages import lab
-from pages.formula1 import circuit_map, data, scores, state_names, teams, time_gained
+from pages.formula1 import circuit_map, data, pairs, scores, state_names, teams, time_gained
 from pages.formula1.data import Circuit, DriverReading, along_lap, race_of, read, standing
 from pages.lab import Decoded, Undecoded, View, live, preview_figures
 from pages.lab.figures import matrix
@@ -304,15 +304,18 @@ def _by_segment(circuit: Circuit, here: DriverReading) -> Figure:
 def delta_by_state(view: View) -> None:
     """Show the delta between the drivers by state."""
     race = race_of(view)
-    found = time_gained.usual_of(race)
     drivers = [read(view, race.train, "train"), read(view, race.test, "test")]
-    gains = {} if found is None else time_gained.gains_of(view, found, drivers, numbered(state_names.names(view)))
-    if found is None or "state" not in gains:
-        shell.empty("No delta by state", "It needs lap pairs of two drivers in a race.")
+    if race.found is None or race.codes[0] == race.codes[1]:
+        shell.empty("No delta by state", "It needs timed laps of two drivers.")
+        return
+    gains = time_gained.gains_of(view, race.found, drivers, numbered(state_names.names(view)))
+    if "state" not in gains:
+        shell.empty("Computing the delta by state", f"The model is applied to {race.test.code}.")
         return
     with shell.panel("gain-by-state", f"Delta by state: {race.codes[0]} vs {race.codes[1]}"):
         looks = teams.looks(race.session, race.codes)
-        plot(time_gained.bars(race.codes, gains["state"], "state", looks), key="gain-by-state")
+        plot(time_gained.bars(race.found.names, gains["state"], "state", looks), key="gain-by-state")
+        shell.quiet(pairs.describe(race.found))
 
 
 def stays(view: View, reading: Decoded) -> None:
@@ -357,7 +360,7 @@ def export(view: View) -> None:
     lab.show_export(
         view,
         here,
-        lambda _: maps | along | time_gained.exported(view, drivers, called),
+        lambda _: maps | along | time_gained.exported(view, race.found, drivers, called),
         after=[f"names = {named!r}  # of the columns of states"] if named else [],
         tables={"State profiles": lambda: state_names.in_numbers(found, named)},
     )

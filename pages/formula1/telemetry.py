@@ -23,7 +23,6 @@ from gdm_studio.plot.figures.base import (
 )
 from pages.formula1.data import Circuit, Floats, Laps
 from pages.formula1.teams import LineStyle
-from pages.formula1.time_gained import Gap
 
 STEP_M = 10.0
 FEWEST = 20  # minimum samples of a lap
@@ -115,12 +114,6 @@ def delta_of_pairs(circuit: Circuit, won: TimeWon) -> Delta:
     return Delta(np.interp(share, at, np.append(0.0, found.mean)), np.interp(share, at, np.append(0.0, found.margin)))
 
 
-def delta_of_laps(circuit: Circuit, gap: Gap) -> Delta:
-    """Return the cumulative delta between two laps on the grid."""
-    share = grid(circuit) / circuit.length
-    return Delta(gap.behind(share), gap.grown(np.zeros_like(share), share).margin)
-
-
 # ---- the figure -------------------------------------------------------------------------------------------------------
 def draw(
     circuit: Circuit,
@@ -171,9 +164,9 @@ def draw(
     names = " and ".join(f"{one.name} ({look.dash})" for one, look in zip(laps, looks, strict=True))
     caption = f"{names} over distance."
     if DELTA in known:
-        caption += f" Delta: {laps[1].code} − {laps[0].code}; rises where {laps[0].code} gains; band: 95% CI."
+        caption += f" Gap to {laps[1].code}: up = {laps[0].code} gaining. Band: 95% interval."
     if "drs" in channels and "drs" not in known:
-        caption += " DRS closed on these laps." if any("drs" in one.car for one in laps) else " No DRS data."
+        caption += " No DRS on these laps." if any("drs" in one.car for one in laps) else " No DRS data."
     sizes: list[Dict] = []
     for least, apart, n_ticks in WIDTHS:
         layout = {"xaxis": across | {"nticks": n_ticks}, "annotations": [*marks, *_corner_names(circuit, apart)]}

@@ -10,11 +10,11 @@ import pytest
 
 from datasets.f1.time_won import MINISECTOR_M, By, Estimate, TimeWon
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import corner_panel, data, time_gained
+from pages.formula1 import corner_panel, data, pairs, time_gained
 from pages.formula1.controls import Observation
 from pages.formula1.data import DriverReading, Place
+from pages.formula1.pairs import Between, Gain
 from pages.formula1.teams import LineStyle
-from pages.formula1.time_gained import Between, Gain
 from tests.support.formula1_page import one_of, visit, words
 from tests.support.recording import reading_of
 
@@ -29,7 +29,7 @@ LOOKS = (LineStyle("#2f6fd0", "solid"), LineStyle("#d9771e", "dash"))
 
 def _between(first: int = 0, second: int = -1, by: By = "tyre age") -> Between:
     codes = data.open_session(PLACE).codes
-    found = time_gained.between(PLACE, (codes[first], codes[second]), Observation(), by)
+    found = pairs.between(PLACE, (codes[first], codes[second]), Observation(), by)
     assert found is not None
     return found
 
@@ -39,9 +39,9 @@ def _gain(names: Sequence[str], mean: Sequence[float], error: float, edges: np.n
     return Gain(np.array(mean), np.full(len(mean), error), many, tuple(names), edges)
 
 
-def _say(mean: list[float], error: float, whole: tuple[float, float] | None = None) -> str:
-    """Return the sentence about three segments."""
-    gain = _gain(("T1-T2", "T2-T3", "T3-T1"), mean, error)
+def _say(mean: list[float], error: float, whole: tuple[float, float] | None = None, reason: str = "") -> str:
+    """Return the sentence about three corners."""
+    gain = _gain(("T1–T2", "T3", "T4"), mean, error)
 
     class Won(TimeWon):
         @property
@@ -49,30 +49,32 @@ def _say(mean: list[float], error: float, whole: tuple[float, float] | None = No
             return given
 
     given = Estimate(*map(np.array, (*(whole or (sum(mean), error)), np.inf)))
-    won = Won((), "tyre age", np.zeros(2), np.zeros((6, 1)), 0.0, None, ())
-    return time_gained.sentence(Between(("PIA", "VER"), won, {"segment": gain, "minisector": gain}))
+    won = Won(((1, 1), (2, 2)), "tyre age", np.zeros(2), np.zeros((6, 1)), 0.0, None, ())
+    return time_gained.sentence(Between(("PIA", "VER"), ("PIA", "VER"), won, {"joint": gain}), reason)
 
 
 def test_finding_names_gain_beyond_its_uncertainty():
-    gain = _say([0.2, 0.06, 0.04], 0.03)
+    gain = _say([0.2, 0.06, 0.04], 0.03, reason="later braking")
     assert gain.startswith("PIA ")
-    for part in ("0.30 ± 0.06", "VER", "T1-T2", "0.20 ± 0.06"):
+    for part in ("0.30", "±0.06", "VER", "T1–T2", "PIA 0.200 s (±0.059)", "later braking"):
         assert part in gain
     assert _say([-0.2, -0.06, -0.04], 0.03).startswith("VER ")
-    assert _say([0.2, 0.06, 0.04], 0.2).endswith("No segment differs significantly.")
-    assert "VER faster by 0.20 ± 0.06 s in T2-T3" in _say([0.2, -0.2, 0.0], 0.03)
-    assert "T1" not in _say([0.1, 0.1, 0.1], 0.06, whole=(0.3, 0.1)), "no segment stands out"
+    close = _say([0.2, 0.06, 0.04], 0.2)
+    assert close.startswith("Too close to call: PIA 0.30 s/lap")
+    assert "T1" not in close, "no corner differs"
+    assert "VER 0.210 s (±0.059) in T3" in _say([0.2, -0.21, 0.0], 0.03)
 
 
-def test_segments_minisectors_and_states_add_up_to_one_gain():
+def test_corners_minisectors_and_states_add_up_to_one_gain():
     found, circuit = _between(), data.circuit(PLACE)
-    assert found.gains["segment"].mean.sum() == pytest.approx(found.won.whole.mean)
+    assert found.gains["corner"].mean.sum() == pytest.approx(found.won.whole.mean)
+    assert found.gains["joint"].mean.sum() == pytest.approx(found.won.whole.mean)
     assert found.gains["minisector"].mean.sum() == pytest.approx(found.won.whole.mean)
     assert len(found.gains["minisector"].names) == round(circuit.length / MINISECTOR_M)
     assert found.gains["minisector"].edges is not None
     assert found.gains["minisector"].edges[-1] == pytest.approx(circuit.length)
     back = _between(-1, 0)
-    np.testing.assert_allclose(back.gains["segment"].mean, -found.gains["segment"].mean, atol=1e-3)
+    np.testing.assert_allclose(back.gains["corner"].mean, -found.gains["corner"].mean, atol=1e-3)
     # A state that is active in the first half of the lap gains the delta there.
     drivers = []
     for code in found.codes:
@@ -121,9 +123,9 @@ def test_state_names_are_escaped_in_bars():
 def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
     app = visit(**{"won-by": "sector"})
     (top,) = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
-    found = time_gained.usual(PLACE, ("FLT", "RGL"), Observation())
+    found = pairs.usual(PLACE, ("FLT", "RGL"), Observation())
     assert found is not None
-    assert f"{found.won.whole.mean:.2f} ± " in top
+    assert f"{found.won.whole.mean:.2f} s/lap" in top
     assert found.gains["sector"].names == ("Sector 1", "Sector 2", "Sector 3")
     for parts in found.gains.values():
         assert parts.mean.sum() == pytest.approx(found.won.whole.mean, abs=1e-6)
@@ -132,17 +134,23 @@ def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
 
 
 def test_race_with_few_laps_has_no_finding(feed):
-    assert "lap-to-lap variation is unknown" in words(visit(source="real")), "one lap each, instead of three pairs"
+    assert "timing error only" in words(visit(source="real")), "one lap each, instead of three pairs"
 
 
-def test_pedals_are_compared_per_lap(feed):
-    (table,) = [frame.value for frame in visit(view="Corners").dataframe if "Unit" in frame.value]
-    table = table.set_index("Measure")
-    code = table.columns[1]
-    found = data.measures_of(PLACE, code, Observation("racing", data.CAR_CHANNELS))
-    mean = found.mean("full throttle").mean
-    assert table.loc["Full throttle", code] == pytest.approx(mean)
-    assert table.loc["Full throttle", f"{code} ±"] == pytest.approx(found.mean("full throttle").margin)
-    assert "Speed trap" not in table.index, "simulated races have none"
-    laps = corner_panel.lap_by_lap([found])
-    assert laps["full throttle (% of time)"].mean() == pytest.approx(mean)
+def test_corners_compare_the_pairs_of_compare(feed):
+    """The time in the table of corners is the delta of Compare, and other measures are paired as well."""
+    app = visit(view="Corners", corner="time")
+    found = pairs.usual(PLACE, ("FLT", "RGL"), Observation("racing", data.CAR_CHANNELS))
+    assert found is not None
+    (table,) = [frame.value for frame in app.dataframe if "Corner" in frame.value]
+    np.testing.assert_allclose(table["Difference"], -found.gains["corner"].mean)
+    assert len(found.won.pairs) < 20, "not all clean laps"
+    (style,) = [frame.value.set_index("Measure") for frame in app.dataframe if "Unit" in frame.value]
+    one, other = (corner_panel.measure_pedals(PLACE, *side) for side in zip(found.codes, found.won.laps, strict=True))
+    apart = one.difference(other, "full throttle")
+    assert style.loc["Full throttle", "Difference"] == pytest.approx(apart.mean)
+    assert style.loc["Full throttle", "95% interval ±"] == pytest.approx(apart.margin)
+    assert apart.mean == pytest.approx((one.values["full throttle"] - other.values["full throttle"]).mean())
+    assert "Speed trap" not in style.index, "simulated races have none"
+    laps = corner_panel.lap_by_lap([one])
+    assert laps["full throttle (% of time)"].mean() == pytest.approx(one.mean("full throttle").mean)

@@ -10,13 +10,13 @@ import pytest
 
 from datasets import formula1
 from datasets.f1 import loader
-from datasets.formula1 import LapClock, lap_clock
+from datasets.formula1 import lap_clock
 from gdm_core.analysis.metrics import evaluate
 from gdm_core.analysis.segments import composition
 from gdm_core.analysis.state_scores import state_accuracy
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import circuit_map, data, field, laps, scores, tables, time_gained
+from pages.formula1 import circuit_map, data, field, laps, scores, tables
 from pages.formula1.controls import Observation, Pick
 from pages.formula1.data import Place
 from pages.formula1.telemetry import trace
@@ -88,23 +88,6 @@ def test_lap_at_constant_speed_has_a_linear_clock():
     share = np.linspace(0, 1, 50)
     np.testing.assert_allclose(one.seconds_at(share), LAP_S * share, atol=0.05)
     assert trace(circuit, laps, [99], "AAA lap 99") is None
-
-
-def _clock(drift: float, *times: float) -> LapClock:
-    """Return the clock of a lap of equal parts with these times."""
-    pins = np.append(0.0, np.cumsum(times))
-    return LapClock(pins, pins, np.linspace(0, 1, len(pins)), drift)
-
-
-def test_gap_has_a_standard_deviation():
-    one = _clock(1e-4, 30.0, 30.0, 30.0)
-    gap = time_gained.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
-    assert gap.behind(1.0) == pytest.approx(0.5)
-    middle, over_the_line = gap.grown([1 / 3, 0.9], [2 / 3, 0.1])
-    assert (middle.mean, middle.error) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
-    assert over_the_line.mean == pytest.approx(-0.15)
-    # Three tenths of a third on either side of the line: 9 s of 30 s, and 8.85 s of 29.5 s.
-    assert over_the_line.error == pytest.approx(np.sqrt(1e-4 * 0.7 * (9 + 9 + 9 + 8.85)))
 
 
 def test_lap_times_are_formatted():

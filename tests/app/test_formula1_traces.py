@@ -12,10 +12,9 @@ import pytest
 from datasets.formula1 import lap_clock
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import compare, data, state_names, teams, telemetry, time_gained
+from pages.formula1 import compare, data, pairs, state_names, teams, telemetry
 from pages.formula1.controls import Observation
 from pages.formula1.data import DriverReading, Place
-from pages.formula1.time_gained import Gap
 from pages.ui import theme
 from tests.support.recording import reading_of
 
@@ -64,13 +63,14 @@ def test_trace_of_laps_is_their_mean(race, pair):
 
 def test_channels_and_delta_have_panels(race, pair):
     session, circuit, _ = race
-    clocks = [lap_clock(session, one.code, 4) for one in pair]
-    gap = Gap(*clocks)
-    delta = telemetry.delta_of_laps(circuit, gap)
+    one, other = [lap_clock(session, one.code, 4) for one in pair]
+    found = pairs.between(SHANGHAI, (pair[0].code, pair[1].code), Observation("2-6"), pairs=((4, 4),))
+    delta = telemetry.delta_of_pairs(circuit, found.won)
     looks = teams.looks(session, [one.code for one in pair])
     panels, lines = _check(telemetry.draw(circuit, pair, looks, delta))
     assert len(panels) == 2, "speed and delta; simulated cars send no DRS"
-    np.testing.assert_allclose(untyped(lines[-1]["y"]), gap.behind(pair[0].distance / circuit.length), atol=1e-5)
+    share = pair[0].distance / circuit.length
+    np.testing.assert_allclose(untyped(lines[-1]["y"]), (other.seconds_at(share) - one.seconds_at(share)), atol=2e-3)
     figure = telemetry.draw(circuit, pair, looks, delta, tuple(telemetry.PANELS), (100.0, 500.0))
     panels, _ = _check(figure)
     assert len(panels) == 6, "with throttle, brake, gear and rpm"
@@ -93,7 +93,7 @@ def test_open_drs_is_marked_per_driver(race, pair):
     np.testing.assert_allclose(first[[0, 1, 3]], [0, 440, 3890])
     np.testing.assert_allclose(second[0], 3890)
     closed = [replace(one, car=one.car | {"drs": np.zeros_like(at)}) for one in pair]
-    assert "DRS closed" in telemetry.draw(circuit, closed, looks, None)["caption"]
+    assert "No DRS on these laps" in telemetry.draw(circuit, closed, looks, None)["caption"]
 
 
 def test_missing_channel_has_no_panel(race, pair):
@@ -111,7 +111,7 @@ def test_missing_channel_has_no_panel(race, pair):
 
 def test_delta_of_pairs_ends_at_the_pace_difference(race):
     session, circuit, _ = race
-    found = time_gained.usual(SHANGHAI, (session.codes[0], session.codes[4]), Observation("racing"))
+    found = pairs.usual(SHANGHAI, (session.codes[0], session.codes[4]), Observation("racing"))
     delta = telemetry.delta_of_pairs(circuit, found.won)
     whole = found.won.whole
     assert delta.behind[-1] == pytest.approx(whole.mean, abs=0.01)
@@ -158,33 +158,37 @@ def test_click_on_the_map_finds_the_nearest_corner(race):
     assert telemetry.corner_at(replace(circuit, corners=(), segments=()), {"x": 0.0, "y": 0.0}) == ""
 
 
-def test_corners_with_the_largest_differences_come_first(race):
+def test_card_and_sentence_name_corner_and_reason(race):
+    """The first driver loses 30 km/h in T6 on each pair of laps."""
     session = race[0]
-    one, other = (compare.measure_corners(SHANGHAI, code, (3, 4, 5, 6)) for code in session.codes[:2])
-    slow = {
-        **other.values,
-        "time": other.values["time"] + np.eye(len(other.names))[5] - 0.5 * np.eye(len(other.names))[2],
-    }
-    changed = replace(other, values=slow)
-    assert compare.corners_that_matter(one, changed)[:2] == [5, 2]
-    looks = teams.looks(session, session.codes[:2])
-    card = compare.card_html(one, changed, 5, looks)
-    assert f"{one.code} faster by" in card
-    assert f"{one.values['minimum speed'].mean(axis=0)[5]:.1f}" in card
+    codes, laps = session.codes[:2], ((3, 3), (4, 4), (5, 5), (6, 6))
+    found = pairs.between(SHANGHAI, codes, Observation("2-6"), pairs=laps)
+    gain, here = found.gains["joint"], found.gains["joint"].names.index("T6")
+    mean = np.where(np.arange(len(gain.names)) == here, -1.0, gain.mean)
+    found = replace(found, gains={"joint": replace(gain, mean=mean, error=np.full(len(mean), 0.01))})
+    one = compare.measure_corners(SHANGHAI, codes[0], (3, 4, 5, 6)).joined(found.joint, gain.names)
+    rest = np.arange(len(gain.names)) == here
+    fast = replace(one, values=one.values | {"minimum speed": one.values["minimum speed"] + 30 * rest})
+    assert compare.corners_that_matter(found)[0] == here
+    assert compare.reason(found, (one, fast)) == "a higher minimum speed"
+    assert compare.reason(found, (one, one)) == ""
+    looks = teams.looks(session, codes)
+    card = compare.card_html(found, (one, fast), here, looks)
+    assert f"{codes[1]} 1.000 s" in card
+    assert f"{one.values['minimum speed'].mean(axis=0)[here]:.1f}" in card
+    assert "-30.0 ± 0.0" in card
 
 
-def test_sentence_names_the_first_corner_and_its_reason(race):
-    session = race[0]
-    one = compare.measure_corners(SHANGHAI, session.codes[0], (3, 4, 5, 6))
-    here = np.eye(len(one.names))[5]
-    slow = {"time": one.values["time"] + here, "minimum speed": one.values["minimum speed"] - 30 * here}
-    other = replace(one, code="BBB", values=one.values | slow)
-    said = compare.largest_difference(one, other)
-    assert f"{one.names[5]}, {one.code} faster by 1.000 ± " in said
-    assert said.endswith(" s, with a higher minimum speed.")
-    assert said == compare.largest_difference(other, one), "the order of drivers does not matter"
-    assert compare.largest_difference(one, one) == ""
-    assert compare.faster_by(one, one, 5).endswith(", not significant")
+def test_corners_in_one_braking_zone_are_one_finding(race):
+    found = pairs.between(SHANGHAI, race[0].codes[:2], Observation("2-6"), pairs=((4, 4),))
+    for (first, last), name, gained in zip(
+        found.joint, found.gains["joint"].names, found.gains["joint"].mean, strict=True
+    ):
+        ends = found.gains["corner"].names[first], found.gains["corner"].names[last]
+        assert name == (ends[0] if first == last else "–".join(ends))
+        assert gained == pytest.approx(found.gains["corner"].mean[first : last + 1].sum())
+    assert found.joint[0][0] == 0
+    assert found.joint[-1][1] == len(found.gains["corner"].names) - 1
 
 
 def test_earlier_lift_is_found_and_described(race):

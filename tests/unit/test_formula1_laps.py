@@ -66,6 +66,20 @@ def test_ideal_lap_joins_the_best_sectors():
     assert second.left == pytest.approx(0.0)
 
 
+def test_ideal_lap_uses_sectors_of_aborted_laps():
+    session = qualifying()
+    laps = session.drivers[1].laps
+    aborted = replace(laps, pit_in=np.array([True, False, False, False]), deleted=np.array([False, True, False, False]))
+    aborted.seconds[0] = aborted.sectors[0, 2] = np.nan
+    aborted.sectors[0, 1] = 12.0
+    aborted.sectors[1] = 1.0  # deleted
+    found = {
+        one.code: one for one in ideal_laps(replace(session, drivers=(replace(session.drivers[1], laps=aborted),)))
+    }
+    assert found["BBB"].laps == (4, 1, 3)
+    assert found["BBB"].ideal == pytest.approx(9.0 + 12.0 + 39.2 * 0.4)
+
+
 # ---- against FastF1 ------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def feed(downloads):

@@ -16,7 +16,7 @@ from datasets.f1 import time_won as module
 from datasets.f1.clock import LapClock, lap_clock, sector_lines
 from datasets.f1.corners import corners_of
 from datasets.f1.feed import lap_table
-from datasets.f1.laps import Stint, laps_on_like_tyres, stints
+from datasets.f1.laps import Stint, laps_on_like_tyres, pairs_in_stints, stints
 from datasets.f1.race import SECTOR_LINES
 from datasets.f1.session import Driver, LapTable, Session
 from datasets.f1.time_won import (
@@ -105,6 +105,19 @@ def test_parts_of_the_lap_add_up(race):
     np.testing.assert_allclose(thirds.error, np.sqrt(2 * 1e-4 * seconds * (1 / 3) * (2 / 3)), rtol=0.02)
     halves, mean = won.among(np.array([[1, 0], [0.5, 0.5], [0, 1]])).mean, thirds.mean
     np.testing.assert_allclose(halves, [mean[0] + mean[1] / 2, mean[2] + mean[1] / 2])
+
+
+def test_error_of_one_pair_is_that_of_its_clocks(race):
+    one = time_won(race, ("AAA", "BBB"), THIRDS, pairs=[(5, 7)])
+    laps = [race.driver(code).laps.seconds[number - 1] for code, number in (("AAA", 5), ("BBB", 7))]
+    whole, parts = one.whole, one.among(np.array([[1, 0], [0, 1], [1, 0]]))
+    assert (whole.mean, whole.error) == (pytest.approx(laps[1] - laps[0]), pytest.approx(0, abs=1e-9))
+    assert parts.mean.sum() == pytest.approx(whole.mean)
+    np.testing.assert_allclose(parts.error, np.sqrt(1e-4 * sum(laps) * (1 / 3) * (2 / 3)))
+    assert one.laps == ((5,), (7,))
+    himself = time_won(race, ("AAA", "AAA"), THIRDS, pairs=pairs_in_stints(race, "AAA"))
+    assert himself.pairs[0] == (2, 9)
+    assert himself.whole.mean == pytest.approx(np.mean([7 * (AGE_S + EACH_LAP_S)] * 13), abs=0.02)
 
 
 def test_laps_close_behind_another_car_are_left_out():
@@ -317,6 +330,26 @@ def test_intervals_equal_those_of_scipy():
     assert [apart.mean - apart.margin, apart.mean + apart.margin] == pytest.approx([low, high])
     assert apart.sure == (low > 0)
     assert not (_estimate(ONE[:2]) - _estimate(OTHER[:2])).sure
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize("n_laps", [8, 12, 33, 53])
+@pytest.mark.parametrize("alike", [0.0, 0.15, 0.3])
+def test_intervals_over_laps_cover_their_level(n_laps, alike):
+    """Neighbouring laps of the Chinese race have a correlation of about .3 per minisector."""
+    noise = np.random.default_rng(n_laps).standard_normal((n_laps, 4000))
+    for lap in range(1, n_laps):
+        noise[lap] = alike * noise[lap - 1] + np.sqrt(1 - alike**2) * noise[lap]
+    assert 0.925 < 1 - mean_of_laps(noise).sure.mean() < 0.975
+
+
+def test_mean_of_laps_leaves_missing_laps_out():
+    values = np.array([[1.0, np.nan], [2.0, np.nan], [np.nan, np.nan], [4.0, 3.0], [5.0, 2.0], [3.0, np.nan]])
+    found = mean_of_laps(values)
+    assert found.mean[0] == pytest.approx(3.0)
+    assert np.isfinite(found.margin[0])
+    assert np.isnan(found.mean[1]), "missing on most laps"
+    assert np.isnan(mean_of_laps(values[:1, :1]).margin[0]), "one lap has no scatter"
 
 
 def test_known_error_has_a_normal_interval():

@@ -1,0 +1,240 @@
+"""The pairs of laps that the whole page compares, chosen once, and the delta by part of the lap over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from datasets import formula1
+from datasets.f1.clock import sector_lines
+from datasets.f1.corners import joint_corners
+from datasets.f1.laps import best_laps, is_race, pairs_in_stints, pairs_of_runs
+from datasets.f1.time_won import FEWEST_LAPS, By, Estimate, minisector_edges
+from datasets.formula1 import TimeWon
+from pages.formula1 import data
+from pages.formula1.controls import Observation, choose_one
+from pages.formula1.data import Circuit, Laps, Place, Race
+from pages.formula1.tables import clock
+from pages.ui.controls import one_of, switch
+
+CELL_M = 10.0
+Floats = npt.NDArray[np.float64]
+MEAN, TWO, RUNS, STINT = "mean", "two", "runs", "stint"
+WAYS = {
+    MEAN: "Mean of clean laps",
+    RUNS: "Fast laps, run by run",
+    STINT: "Early and late in stints",
+    TWO: "One lap each",
+}
+PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
+HOW_PAIRED = "Tyre age: same compound and age, corrected for fuel and track evolution. Lap number: same lap, any tyres."
+KINDS = {"corner": "Corner", "sector": "Sector", "minisector": "Minisector", "state": "State"}
+
+
+@dataclass(frozen=True, eq=False)
+class Gain(Estimate):
+    """Seconds per lap that the first driver gains on the second in P parts of the lap.
+
+    names         names of the parts; `edges` [P + 1] in metres, None for other parts than stretches
+    """
+
+    names: tuple[str, ...]
+    edges: Floats | None = None
+
+    @classmethod
+    def from_estimate(cls, won: Estimate, names: Sequence[str], edges: Floats | None = None) -> Gain:
+        return cls(won.mean, won.error, won.freedom, tuple(names), edges)
+
+
+@dataclass(frozen=True, eq=False)
+class Between:
+    """Pairs of laps of two drivers, or of one, and the delta by part of the lap.
+
+    codes   drivers of both sides
+    names   both sides in words and legends
+    gains   by key of KINDS, as far as the circuit has such parts; "joint" for corners that share a braking zone
+    joint   first and last corner of each of these
+    """
+
+    codes: tuple[str, str]
+    names: tuple[str, str]
+    won: TimeWon
+    gains: Mapping[str, Gain]
+    joint: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def single(self) -> bool:
+        """Whether one lap is compared with one other."""
+        return len(self.won.pairs) == 1
+
+    @property
+    def titles(self) -> list[str]:
+        """Both sides with their laps, for legends."""
+        laps = self.won.laps
+        said = f"mean of {len(laps[0])} laps"
+        return [
+            f"{one} lap {n[0]}" if self.single else f"{one}, {said}" for one, n in zip(self.names, laps, strict=True)
+        ]
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def between(
+    place: Place,
+    codes: tuple[str, str],
+    looked: Observation,
+    by: By = "tyre age",
+    keep_close: bool = False,
+    pairs: tuple[tuple[int, int], ...] | None = None,
+    names: tuple[str, str] | None = None,
+) -> Between | None:
+    """Compare the chosen laps, or given pairs of them; return None if too few have a partner."""
+    session, circuit = data.open_session(place), data.circuit(place)
+    lines = sector_lines(session)
+    official = np.zeros(0) if lines is None else np.array([0, *lines.shares, 1]) * circuit.length
+    even, windows = minisector_edges(circuit.length), circuit.windows
+    grid = np.linspace(0, circuit.length, max(2, round(circuit.length / CELL_M)) + 1)
+    edges = np.unique(np.concatenate([grid, even, official, np.mod(windows, circuit.length)])) / circuit.length
+    laps = None if pairs else [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
+    chosen = None if laps is None else (laps[0], laps[1])
+    won = formula1.time_won(session, codes, edges, by=by, laps=chosen, keep_close=keep_close, pairs=pairs)
+    if won is None:
+        return None
+    where, gains = middles(circuit, won), dict[str, Gain]()
+    joint: tuple[tuple[int, int], ...] = ()
+    if circuit.segments:
+        corner, joint = circuit.nearest_corner(where), joint_corners(session)
+        corners = [f"T{name}" for name, *_ in circuit.corners]
+        gains["corner"] = in_parts(won, corners, corner)
+        whose = np.repeat(np.arange(len(joint)), [last - first + 1 for first, last in joint])
+        called = [corners[a] if a == b else f"{corners[a]}–{corners[b]}" for a, b in joint]
+        gains["joint"] = in_parts(won, called, whose[corner])
+    if len(official):
+        gains["sector"] = in_parts(won, ("Sector 1", "Sector 2", "Sector 3"), _stretch(official, where), official)
+    named = named_by_place(circuit, even, [str(number) for number in range(1, len(even))])
+    gains["minisector"] = in_parts(won, named, _stretch(even, where), even)
+    return Between(codes, names or codes, won, gains, joint)
+
+
+def usual(place: Place, codes: tuple[str, str], looked: Observation) -> Between | None:
+    """Compare laps of equal tyre age, or else of equal number."""
+    ways: tuple[By, By] = ("tyre age", "lap number")
+    return next((found for by in ways if (found := between(place, codes, looked, by)) is not None), None)
+
+
+def in_parts(won: TimeWon, names: Sequence[str], of: npt.NDArray[np.int64], edges: Floats | None = None) -> Gain:
+    """Sum the delta in parts of the lap; `of` [M] is the part of each cell."""
+    return Gain.from_estimate(won.among(np.eye(len(names))[of]), names, edges)
+
+
+def _stretch(edges: Floats, where: Floats) -> npt.NDArray[np.int64]:
+    """Return the part [M] that each position is in."""
+    return np.clip(np.searchsorted(edges, where, side="right") - 1, 0, len(edges) - 2)
+
+
+def middles(circuit: Circuit, won: TimeWon) -> Floats:
+    """Return [M] metres from the start line at the middle of each cell."""
+    return (won.edges[1:] + won.edges[:-1]) / 2 * circuit.length
+
+
+def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of parts with their segments, or their distance without corners."""
+    where = circuit.segment_at((edges[1:] + edges[:-1]) / 2)
+    if where is None:
+        return tuple(f"{a / 1000:.2f}–{b / 1000:.2f} km" for a, b in pairwise(edges))
+    return tuple(f"{name}, {circuit.segments[k]}" for name, k in zip(names, where, strict=True))
+
+
+# ---- the choice -------------------------------------------------------------------------------------------------------
+def choose(race: Race) -> Between | None:
+    """Show how laps are paired; return the comparison, None without timed laps."""
+    pick, codes = race.pick, race.codes
+    found = usual(pick.place, codes, pick.looked) if is_race(race.session) else None
+    ready: dict[str, Callable[[], Between | None]] = {}
+    if found is not None:
+        ready[MEAN] = lambda: _over_pairs(race, found)
+    if codes[0] == codes[1]:
+        if pairs := pairs_in_stints(race.session, codes[0]):
+            names = f"{codes[0]} early", f"{codes[0]} late"
+            ready[STINT] = lambda: between(pick.place, codes, pick.looked, pairs=pairs, names=names)
+    elif len(runs := pairs_of_runs(race.session, *codes)) > 1:
+        ready[RUNS] = lambda: between(pick.place, codes, pick.looked, pairs=runs)
+    ready[TWO] = lambda: _of_two_laps(race)
+    usual_way = MEAN if MEAN in ready else STINT if STINT in ready else TWO
+    ways = {way: words for way, words in WAYS.items() if way in ready}
+    way = (
+        one_of("Laps compared", ways, usual_way, key="shown", as_ids=True, among="-".join(ways))
+        if len(ways) > 1
+        else TWO
+    )
+    return ready[way]()
+
+
+def _over_pairs(race: Race, usual: Between) -> Between:
+    pick = race.pick
+    by = cast(By, one_of("Pair laps by", PAIRED, usual.won.by, key="pair", as_ids=True, help=HOW_PAIRED, row=True))
+    close = switch("Keep laps within 1 s of the car ahead", False, key="close", help="DRS and tow change their speed.")
+    found = between(pick.place, race.codes, pick.looked, by, close)
+    if found is None:
+        st.caption(f"Fewer than {FEWEST_LAPS} clean lap pairs: paired by {usual.won.by}.")
+    return found or usual
+
+
+def _of_two_laps(race: Race) -> Between | None:
+    """Show the choice of one lap per driver; return their comparison."""
+    numbers: list[int] = []
+    for side, laps in zip("ab", (race.train, race.test), strict=True):
+        timed = {str(n): f"{n} · {clock(took)}" for n, took in laps_by_time(race, laps)}
+        order = list(timed)
+        second = side == "b" and race.train.code == race.test.code and len(order) > 1
+        first = order[1] if second else next(iter(order), "")
+        among = f"{laps.code}-{race.pick.looked.laps}-{race.pick.place}"
+        lap = choose_one(f"Lap of {laps.code}", f"lap-{side}", timed, first, "Fastest first.", among=among)
+        if not lap:
+            return None
+        numbers.append(int(lap))
+    names = race.codes
+    if names[0] == names[1]:
+        names = f"{names[0]} {numbers[0]}", f"{names[1]} {numbers[1]}"
+    return between(race.pick.place, race.codes, race.pick.looked, pairs=((numbers[0], numbers[1]),), names=names)
+
+
+def laps_by_time(race: Race, laps: Laps) -> list[tuple[int, float]]:
+    """Return (lap, seconds) of a driver's timed laps, best lap of the session first."""
+    table = race.session.driver(laps.code).laps
+    there = np.isin(table.number, laps.lap) & np.isfinite(table.seconds)
+    order = np.argsort(table.seconds[there], kind="stable")
+    found = [(int(n), float(s)) for n, s in zip(table.number[there][order], table.seconds[there][order], strict=True)]
+    best = {one.number for one in best_laps(race.session) if one.code == laps.code}
+    last = max((n for n in best if any(n == number for number, _ in found)), default=None)
+    return sorted(found, key=lambda one: one[0] != last) if not is_race(race.session) else found
+
+
+def describe(found: Between) -> str:
+    """Name the laps that every figure and table compares."""
+    codes, won = found.names, found.won
+    if found.single:
+        return f"{found.titles[0]} and {found.titles[1]}. Intervals: timing error only."
+    how = "same lap number, tyres may differ"
+    if won.by == "tyre age":
+        how = "same tyre and age"
+    if found.codes[0] == found.codes[1]:
+        how = "same stints, first and second half"
+    elif won.trend is None and won.by == "tyre age":
+        how = "run by run"
+    said = f"{len(won.pairs)} laps each, {how}."
+    if won.n_close:
+        kept = f"Too few laps in clear air: {won.n_close} laps in traffic kept."
+        said += f" {won.n_close} laps in traffic left out." if won.free else f" {kept}"
+    if won.trend is not None and abs(won.taken_off) >= 0.005:
+        later = "later" if won.later > 0 else "earlier"
+        said += (
+            f" {codes[0]}'s are {abs(won.later):.1f} laps {later}: {-won.taken_off:+.2f} s/lap for fuel and track "
+            f"({won.trend.lap:+.3f} s per lap)."
+        )
+    return said
