@@ -1,14 +1,14 @@
-"""Circuit map with the states of each track segment as labels with leader lines, placed without overlap."""
+"""Circuit map with the states of each track segment as labels beside the track."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import distance_transform_edt
 
 from gdm_core.analysis.segments import Part
 from gdm_studio.plot import palette
@@ -30,7 +30,6 @@ from gdm_studio.plot.figures.track import bucket_lines
 from pages.formula1.data import Circuit, Laps
 
 Floats = npt.NDArray[np.floating]
-Flags = npt.NDArray[np.bool_]
 
 # ---- badges -----------------------------------------------------------------------------------------------------------
 GREY = "#868c9c"  # legible in both themes
@@ -43,14 +42,10 @@ MOST = max(most for *_, most in WIDTHS)
 
 @dataclass(frozen=True)
 class Badge:
-    """Label of one segment: its states by presence, and hover text.
-
-    most   number of states it has room for
-    """
+    """Label of one segment: its states by presence, and hover text."""
 
     parts: tuple[Part, ...]
     words: str
-    most: int = MOST
 
 
 def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bool, most: int) -> tuple[Badge, ...]:
@@ -68,7 +63,6 @@ def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bo
             select(states),
             f"{name}: "
             + ", ".join(f"S{p.state + 1} in {p.presence:.0%} of samples, weight {p.weight:.0%}" for p in states),
-            most,
         )
         for name, states in zip(circuit.segments, parts, strict=True)
     )
@@ -80,52 +74,20 @@ def width_of(sizes: Sequence[float], states: Sequence[int]) -> float:
     return letters + 4 * (len(sizes) - 1) + 10
 
 
-def slot_width(most: int) -> float:
-    """Return the width reserved for a label of `most` states, whatever its content."""
-    alone = width_of([SMALLEST + LARGER], [palette.MAX_STATES - 1])
-    return round(max(alone, width_of([SMALLEST + LARGER * most**-0.5] * most, [0] * most)))
-
-
-def fitting_states(badge: Badge, most: int) -> list[Part]:
-    """Return the states that fit into a label."""
-    kept = list(badge.parts[:most])
-    while kept and width_of([_size(part) for part in kept], [part.state for part in kept]) > slot_width(most) + 1:
-        kept.pop()
-    return kept
-
-
-@lru_cache(maxsize=64)
-def places(circuit: Circuit, width: int, height: int, most: int) -> tuple[Places, tuple[int, ...]]:
-    """Return label positions for a figure size, and the number of states per label that fit."""
-    size = max(width, 300), height
-    room = [most] * len(circuit.segments)
-    best = None
-    while True:
-        at = place(circuit, size, [(slot_width(n) if n else 0.0, float(HEIGHT)) for n in room])
-        merit = -int(at.missing.sum()), -int(at.cramped.sum()), sum(room)
-        if best is None or merit > best[0]:
-            best = merit, at, tuple(room)
-        smaller = [n - bool(poor) if n > 1 else n for n, poor in zip(room, at.cramped, strict=True)]
-        if smaller == room:
-            return best[1:]
-        room = smaller
-
-
-def _sizes(circuit: Circuit, shown: Sequence[Badge]) -> list[tuple[int, int, Places, tuple[int, ...]]]:
-    """Return the layout for each figure width: width, height, positions and states per label."""
-    needed = max((badge.most for badge in shown), default=0)
-    return [(least, high, *places(circuit, least, high, min(most, needed))) for least, high, most in WIDTHS]
-
-
 def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) -> list[Dict]:
-    """Return map layouts for figure widths: corner numbers always, labels where there is room."""
+    """Return map layouts for figure widths: corner numbers, and labels where there is room."""
     found, colours = [], palette.colours(n_states)
-    for least, height, at, room in _sizes(circuit, shown):
+    for least, height, most in WIDTHS:
+        at = place(circuit, max(least, 300), height)
         marks = name_corners(circuit, at)
-        for badge, start, middle, n, missing in zip(shown, at.anchors, at.middles, room, at.missing, strict=False):
-            kept = fitting_states(badge, n)
-            if kept and not missing:
-                marks.append(_mark(" ".join(_letters(p, colours[p.state]) for p in kept), start, middle, badge.words))
+        kept = [badge.parts[:most] for badge in shown]
+        for segment, middle in sorted(at.without_collisions(kept).items()):
+            text = " ".join(_letters(part, colours[part.state]) for part in kept[segment])
+            x, y = map(float, middle)
+            marks.append(
+                note(text, x, y, xref="x", yref="y", name="badge", hovertext=shown[segment].words, captureevents=False,
+                     height=HEIGHT - 5, borderpad=1, bgcolor="$surface", bordercolor="$line")
+            )  # fmt: skip
         if title:
             marks.append(headline(title) | {"y": 0, "yanchor": "top", "yshift": -2})
         look = {"annotations": marks, "margin": MARGIN} | map_axes(at)
@@ -134,35 +96,17 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
 
 
 def name_corners(circuit: Circuit, at: Places) -> list[Dict]:
-    """Return the names of the corners, off the track."""
+    """Return the names of the corners that have room, off the track."""
     return [
         note(name, float(x), float(y), xref="x", yref="y", name="corner", font=SMALL)
         for (name, *_), (x, y) in zip(circuit.corners, at.numbers, strict=True)
+        if np.isfinite(x)
     ]
 
 
 def map_axes(at: Places) -> Dict:
     """Return hidden axes with the ranges of a placement."""
     return {"xaxis": bare(range=list(at.x)), "yaxis": bare(range=list(at.y), scaleanchor="x", scaleratio=1)}
-
-
-def without_room(circuit: Circuit, shown: Sequence[Badge]) -> dict[int, list[str]]:
-    """Return the segments without room for a label, by figure width."""
-    return {
-        least: [name for name, gone in zip(circuit.segments, at.missing, strict=True) if gone]
-        for least, _, at, room in _sizes(circuit, shown)
-        if any(room)
-    }
-
-
-def _mark(text: str, start: Sequence[float], middle: Sequence[float], words: str) -> Dict:
-    """Return a label at `middle` with a line to `start`."""
-    (x, y), (ax, ay) = map(float, start), map(float, middle)
-    return note(
-        text, x, y, ax=ax, ay=ay, xref="x", yref="y", axref="x", ayref="y", name="badge", hovertext=words, captureevents=False,
-        showarrow=True, arrowhead=0, arrowwidth=1, arrowcolor=GREY, standoff=STANDOFF_PX, height=HEIGHT - 5, borderpad=1,
-        bgcolor="$surface", bordercolor="$line",
-    )  # fmt: skip
 
 
 def _size(part: Part) -> float:
@@ -270,21 +214,14 @@ def circuit_map(
 # Positions are in map coordinates for a given figure size: zooming in moves them apart and keeps box sizes, so what is
 # clear at this size is clear at every larger scale.
 MARGIN = {"l": 4, "r": 4, "t": 26, "b": 22}  # margin in pixels: toolbar above, title below
-TRACK_PX = 10.0  # minimum distance of labels from the track's centre; the track is 13 wide
-LEADER_PX = 8.0  # minimum distance of passing leader lines
-STANDOFF_PX = 8.0  # start of leader lines, off the track
-APART_PX = 3.0  # gap between labels
-CELL_PX = 2.0
+TRACK_PX = 9.0  # minimum distance of labels from the track's centre; the track is 13 wide
+APART_PX = 2.0  # gap between labels
 SIDE_PX, ENDS_PX = 0.08, 0.11  # free margin around the track, as a share of the figure
 NUMBER_PX = (8.0, 13.0)  # width of one character
-ANCHORS = (0.5, 0.35, 0.65, 0.2, 0.8, 0.08, 0.92)  # positions within a segment where leader lines may begin
-DIRECTIONS = np.arange(32) * (2 * np.pi / 32)
-REACHES = np.array([13, 17, 22, 28, 35, 43, 52, 62, 74, 88, 104, 122, 142, 165, 190, 220, 260], float)
-CROSSING = 400.0  # cost of crossing the track, for enclosed segments
-TRIES = 6
-FAR_PX = 110.0  # longest good leader line
-LONG_PX = 15.0  # cost grows faster than length
-BLOCK = 96  # candidates per batch, nearest first
+NUMBER_REACHES = (16.0, 24.0, 34.0, 46.0)
+LABEL_REACH = 15.0  # from the track to the nearer edge of a label
+ANCHORS = (0.5, 0.35, 0.65, 0.2, 0.8)  # shares of a segment beside which its label may be
+DIRECTIONS = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, -7, 8]) * (2 * np.pi / 16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,10 +230,10 @@ class Places:
 
     x, y      axis ranges
     scale     pixels per metre
-    numbers   [C, 2] centres of corner numbers
-    anchors   [S, 2] start of each leader line on the track
-    middles   [S, 2] centres of labels; NaN without room
-    cramped   [S] whether a label found no good position
+    numbers   [C, 2] centres of corner numbers; NaN without room
+    anchors   [S, 2] points of the track beside which labels stand; NaN without room for one state
+    normals   [S, 2] directions from the track to labels
+    track     [M, 2] the track in pixels
     """
 
     x: tuple[float, float]
@@ -304,195 +241,90 @@ class Places:
     scale: float
     numbers: Floats
     anchors: Floats
-    middles: Floats
-    cramped: Flags
+    normals: Floats
+    track: Floats
 
-    @property
-    def missing(self) -> Flags:
-        """[S] whether a label found no room."""
-        return np.isnan(self.middles[:, 0])
+    def label(self, segment: int, half: Floats) -> Floats:
+        """Return the centre in pixels of a label of half this size, whose edge is at a fixed distance from the track."""
+        normal = self.normals[segment]
+        return np.asarray(self.anchors[segment] * self.scale + (LABEL_REACH + np.abs(normal) @ half) * normal)
 
-
-def place(circuit: Circuit, size: tuple[int, int], boxes: Sequence[tuple[float, float]]) -> Places:
-    """Return the placement for a figure and label sizes in pixels; width 0 means no label."""
-    board = _board(circuit, size)
-    ends = np.full((len(boxes), 2), np.nan)
-    starts = board.screen(circuit.position_at(circuit.middles)) if len(boxes) else np.zeros((0, 2))
-    free = {c: board.candidates(c, np.asarray(box) / 2) for c, box in enumerate(boxes) if box[0] > 0}
-    # Labels with the fewest candidates choose first.
-    order = sorted((c for c in free if len(free[c])), key=lambda c: int((free[c][:, 4] < CROSSING).sum()))
-    best: tuple[float, dict[int, Floats]] = (np.inf, {})
-    rng = np.random.default_rng(0)
-    for _ in range(TRIES):
-        chosen, poor = _choose(order, free, boxes)
-        costs = {c: float(chosen[c][4]) if c in chosen else 10 * CROSSING for c in order}
-        loss = sum(cost + (cost / LONG_PX) ** 2 for cost in costs.values())
-        if loss < best[0]:
-            best = loss, chosen
-        # In the next round, unplaced labels choose first, then long lines.
-        first = poor or sorted(order, key=lambda c: -costs[c])[:1]
-        rest = [c for c in order if c not in first]
-        order = [*first, *(rest if order[: len(first)] != first else rng.permutation(rest).tolist())]
-    cramped = np.array([width > 0 for width, _ in boxes], bool)
-    for c, found in best[1].items():
-        starts[c], ends[c], cramped[c] = found[:2], found[2:4], found[4] > FAR_PX
-    x, y = zip(board.origin.tolist(), (board.origin + board.size / board.scale).tolist(), strict=True)
-    return Places(x, y, board.scale, board.numbers, board.metres(starts), board.metres(ends), cramped)
+    def without_collisions(self, kept: Sequence[Sequence[Part]]) -> dict[int, Floats]:
+        """Return the centres of the labels that are shown, by segment: of two that overlap, the one of more weight."""
+        halves = [
+            np.array([width_of([_size(p) for p in parts], [p.state for p in parts]), HEIGHT]) / 2 for parts in kept
+        ]
+        numbers = self.numbers[np.isfinite(self.numbers[:, 0])] * self.scale
+        taken = [(number, np.array(NUMBER_PX) / 2) for number in numbers]
+        shown: dict[int, Floats] = {}
+        for segment in sorted((s for s in range(len(kept)) if kept[s]), key=lambda s: -max(p.weight for p in kept[s])):
+            middle, half = self.label(segment, halves[segment]), halves[segment]
+            if np.isfinite(middle).all() and _is_free(middle[None], half, self.track, taken)[0]:
+                shown[segment] = middle / self.scale
+                taken.append((middle, half))
+        return shown
 
 
-def _choose(
-    order: Sequence[int], free: dict[int, Floats], boxes: Sequence[tuple[float, float]]
-) -> tuple[dict[int, Floats], list[int]]:
-    """Return the candidate chosen for each label, and the labels without a good one."""
-    chosen: dict[int, Floats] = {}
-    poor = []
-    taken = np.zeros((0, 6))  # start, end and half sizes of placed labels
-    for c in order:
-        half = np.asarray(boxes[c]) / 2
-        found = next(
-            (
-                block[alone.argmax()]
-                for block in np.array_split(free[c], range(BLOCK, len(free[c]), BLOCK))
-                if (alone := ~_clashes(block, half, taken)).any()
-            ),
-            None,
-        )
-        if found is None or found[4] >= CROSSING > free[c][0, 4]:
-            poor.append(c)
-        if found is not None:
-            chosen[c] = found
-            taken = np.vstack([taken, [*found[:4], *half]])
-    return chosen, poor
+@lru_cache(maxsize=32)
+def place(circuit: Circuit, width: int, height: int) -> Places:
+    """Return the placement for a figure of this size in pixels."""
+    size = np.array([width, height], float) - (MARGIN["l"] + MARGIN["r"], MARGIN["t"] + MARGIN["b"])
+    low, high = circuit.line.min(axis=0).astype(float), circuit.line.max(axis=0).astype(float)
+    scale = float((size * (1 - 2 * np.array([SIDE_PX, ENDS_PX])) / (high - low)).min())
+    origin = (low + high) / 2 - size / scale / 2
+    track = circuit.position_at(np.arange(0, circuit.length, 2 / scale)) * scale
+    inside = origin * scale, origin * scale + size
+    numbers, taken = np.full((len(circuit.corners), 2), np.nan), list[tuple[Floats, Floats]]()
+    for row, (name, x, y, _, angle) in enumerate(circuit.corners):
+        half, turn = np.array([NUMBER_PX[0] * len(name), NUMBER_PX[1]]) / 2, np.deg2rad(angle) + DIRECTIONS
+        ways = np.column_stack([np.cos(turn), np.sin(turn)])
+        middles = (np.array([x, y]) * scale + np.array(NUMBER_REACHES)[:, None, None] * ways).reshape(-1, 2)
+        free = _is_free(middles, half, track, taken) & _is_inside(middles, half, inside)
+        if free.any():
+            numbers[row] = middles[free.argmax()] / scale
+            taken.append((middles[free.argmax()], half))
+    half = np.array([width_of([SMALLEST + LARGER], [0]), HEIGHT]) / 2
+    places = Places(
+        *_ranges(origin, size, scale), scale, numbers, *np.full((2, len(circuit.segments), 2), np.nan), track
+    )
+    edges = circuit.edges.astype(np.float64)
+    lengths = np.mod(np.roll(edges, -1) - edges, circuit.length)
+    for row in range(len(edges) if circuit.segments else 0):
+        for share, side in product(ANCHORS, (1, -1)):
+            at = edges[row] + share * lengths[row]
+            ahead = circuit.position_at(at + 5.0) - circuit.position_at(at - 5.0)
+            places.anchors[row] = circuit.position_at(at)
+            places.normals[row] = side * np.array([-ahead[1], ahead[0]]) / np.linalg.norm(ahead)
+            middle = places.label(row, half)
+            if _is_free(middle[None], half, track, taken)[0] and _is_inside(middle[None], half, inside)[0]:
+                taken.append((middle, half))
+                break
+        else:
+            places.anchors[row] = np.nan
+    return places
 
 
-def _clashes(candidates: Floats, half: Floats, taken: Floats) -> Flags:
-    """Return which labels or leader lines [n] overlap placed ones."""
-    if not len(taken):
-        return np.zeros(len(candidates), bool)
-    start, middle = candidates[:, None, :2], candidates[:, None, 2:4]
-    others, ends, size = taken[:, :2], taken[:, 2:4], taken[:, 4:] + APART_PX
-    met = (np.abs(middle - ends) < size + half).all(axis=-1) | crosses(start, middle, others, ends)
-    met |= crosses_box(start, middle, ends, size) | crosses_box(others, ends, middle, half + APART_PX)
-    return np.asarray(met.any(axis=1))
+def _ranges(origin: Floats, size: Floats, scale: float) -> list[tuple[float, float]]:
+    """Return the range of each axis."""
+    return list(zip(origin.tolist(), (origin + size / scale).tolist(), strict=True))
 
 
-def crosses(a: Floats, b: Floats, c: Floats, d: Floats) -> Flags:
-    """Return whether segments a-b and c-d intersect; positions [..., 2]."""
-    apart = _cross(b - a, c - a) * _cross(b - a, d - a) < 0
-    return np.asarray(apart & (_cross(d - c, a - c) * _cross(d - c, b - c) < 0))
+def _is_inside(middles: Floats, half: Floats, inside: tuple[Floats, Floats]) -> npt.NDArray[np.bool_]:
+    """Return whether boxes around these centres [n, 2] lie in the figure."""
+    return np.asarray(((middles - half >= inside[0]) & (middles + half <= inside[1])).all(axis=1))
 
 
-def crosses_box(a: Floats, b: Floats, middle: Floats, half: Floats) -> Flags:
-    """Return whether segment a-b intersects a box; positions [..., 2]."""
-    way, off = np.abs(b - a) / 2, (a + b) / 2 - middle
-    near = (np.abs(off) < half + way).all(axis=-1)
-    far = 2 * (half[..., 0] * way[..., 1] + half[..., 1] * way[..., 0])
-    return np.asarray(near & (np.abs(_cross(off, b - a)) < far))
+def _is_free(
+    middles: Floats, half: Floats, track: Floats, taken: Sequence[tuple[Floats, Floats]]
+) -> npt.NDArray[np.bool_]:
+    """Return whether boxes around these centres [n, 2] are off the track and off taken boxes."""
+    free = clearance(track, middles, half) > TRACK_PX
+    for other, size in taken:
+        free &= (np.abs(middles - other) > half + size + APART_PX).any(axis=1)
+    return free
 
 
-def _cross(one: Floats, other: Floats) -> Floats:
-    return np.asarray(one[..., 0] * other[..., 1] - one[..., 1] * other[..., 0])
-
-
-class _Board:
-    """Figure of one size with track and corner numbers, in pixels, y upwards."""
-
-    def __init__(self, circuit: Circuit, size: tuple[int, int]) -> None:
-        margin = MARGIN["l"] + MARGIN["r"], MARGIN["t"] + MARGIN["b"]
-        self.circuit, self.size = circuit, np.array(size, float) - margin
-        low, high = circuit.line.min(axis=0).astype(float), circuit.line.max(axis=0).astype(float)
-        room = self.size * (1 - 2 * np.array([SIDE_PX, ENDS_PX]))
-        self.scale = float((room / (high - low)).min())
-        self.origin = (low + high) / 2 - self.size / self.scale / 2
-        far = np.full(np.ceil(self.size / CELL_PX).astype(int), True)
-        steps = circuit.position_at(np.arange(0, circuit.length, CELL_PX / self.scale / 2))
-        far[tuple(self._cell(self.screen(steps)).T)] = False
-        self.clear: Floats = distance_transform_edt(far) * CELL_PX  # [X, Y] distance to the track's centre
-        self.clear_of_numbers = np.full_like(self.clear, np.inf)
-        self.blocked = self.clear < TRACK_PX
-        self.numbers = self.metres(self._place_numbers())
-        self.sums = _sums(self.blocked)
-        self.rays = [self._rays(c) for c in range(len(circuit.segments))]
-
-    def screen(self, metres: npt.ArrayLike) -> Floats:
-        return (np.asarray(metres, float) - self.origin) * self.scale
-
-    def metres(self, screen: Floats) -> Floats:
-        return screen / self.scale + self.origin
-
-    def _cell(self, screen: Floats) -> npt.NDArray[np.intp]:
-        top = np.ceil(self.size / CELL_PX).astype(int) - 1
-        return np.clip(np.floor(screen / CELL_PX).astype(int), 0, top)
-
-    def _place_numbers(self) -> Floats:
-        """Return a free position [C, 2] per corner, preferring the side given by the feed."""
-        found = np.zeros((len(self.circuit.corners), 2))
-        reach = np.arange(11.0, 130.0, 2.0)
-        for i, (name, x, y, _, angle) in enumerate(self.circuit.corners):
-            half = np.array([NUMBER_PX[0] * len(name), NUMBER_PX[1]]) / 2
-            turn = np.deg2rad(angle) + DIRECTIONS
-            ways = np.column_stack([np.cos(turn), np.sin(turn)])
-            middles = (self.screen([x, y]) + reach[:, None, None] * ways).reshape(-1, 2)
-            on_the_way = self._cell(self.screen([x, y]) + np.arange(12.0, reach[-1], 2.0)[:, None, None] * ways)
-            beyond = np.maximum.accumulate(self.clear[on_the_way[..., 0], on_the_way[..., 1]] < CELL_PX * 2, axis=0)
-            beyond = np.vstack([beyond[:1], beyond])[: len(reach)]  # on the far side of the track
-            cost = (reach[:, None] + 9 * np.abs(np.angle(np.exp(1j * DIRECTIONS))) + 80 * beyond).ravel()
-            free = self._free(middles, half, _sums(self.blocked))
-            found[i] = middles[np.where(free, cost, cost + 1e6).argmin()]
-            low, high = self._cell(found[i] - half - APART_PX), self._cell(found[i] + half + APART_PX)
-            self.blocked[low[0] : high[0] + 1, low[1] : high[1] + 1] = True
-            for far in (self.clear, self.clear_of_numbers):
-                far[low[0] : high[0] + 1, low[1] : high[1] + 1] = 0.0
-        return found
-
-    def _free(self, middles: Floats, half: Floats, sums: npt.NDArray[np.int64]) -> Flags:
-        """Return whether boxes around these centres [n, 2] are free."""
-        inside = ((middles - half >= 0) & (middles + half <= self.size)).all(axis=1)
-        low, high = self._cell(middles - half), self._cell(middles + half) + 1
-        covered = (
-            sums[high[:, 0], high[:, 1]]
-            - sums[low[:, 0], high[:, 1]]
-            - sums[high[:, 0], low[:, 1]]
-            + sums[low[:, 0], low[:, 1]]
-        )
-        free: Flags = inside & (covered == 0)
-        return free
-
-    def _rays(self, segment: int) -> tuple[Floats, Floats, Floats]:
-        """Return anchors [A, 2] of a segment and the free length [A, directions] of lines from them."""
-        edges = self.circuit.edges
-        length = float(np.mod(np.roll(edges, -1)[segment] - edges[segment], self.circuit.length))
-        starts = self.screen(self.circuit.position_at(edges[segment] + np.array(ANCHORS) * length))
-        along = np.arange(STANDOFF_PX + 6, REACHES[-1] + 2 * CELL_PX, CELL_PX)
-        ways = np.column_stack([np.cos(DIRECTIONS), np.sin(DIRECTIONS)])
-        cells = self._cell(starts[:, None, None] + along[:, None] * ways[:, None])  # [A, directions, along, 2]
-        found = []
-        for far in (self.clear, self.clear_of_numbers):
-            met = far[cells[..., 0], cells[..., 1]] < LEADER_PX
-            found.append(along[np.where(met.any(axis=-1), met.argmax(axis=-1), len(along) - 1)])
-        return starts, found[0], found[1]
-
-    def candidates(self, segment: int, half: Floats) -> Floats:
-        """Return leader lines and label centres with their cost, cheapest first [n, 5]."""
-        starts, free, passable = self.rays[segment]
-        ways = np.column_stack([np.cos(DIRECTIONS), np.sin(DIRECTIONS)])
-        with np.errstate(divide="ignore"):
-            inner = np.min(half / np.abs(ways), axis=1)  # from the centre of the box to its edge
-        middles = (
-            starts[:, None, None] + (REACHES + inner[:, None])[..., None] * ways[:, None]
-        )  # [A, directions, reaches, 2]
-        cost = REACHES + 24 * np.abs(np.array(ANCHORS) - 0.5)[:, None, None] + CROSSING * (free[..., None] < REACHES)
-        clear = passable[..., None] >= REACHES
-        begin = np.broadcast_to(starts[:, None, None], middles.shape)[clear]
-        middles, cost = middles[clear], cost[clear]
-        stand = self._free(middles, half, self.sums)
-        found = np.column_stack([begin, middles, cost])[stand]
-        return found[found[:, 4].argsort(kind="stable")]
-
-
-def _sums(blocked: Flags) -> npt.NDArray[np.int64]:
-    """Return cumulative sums [X + 1, Y + 1], which give the content of any box."""
-    return np.pad(blocked.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
-
-
-_board = lru_cache(maxsize=32)(_Board)
+def clearance(track: Floats, middles: Floats, half: Floats) -> Floats:
+    """Return the distance in pixels of boxes around these centres [n, 2] from the track's centre."""
+    apart = np.maximum(np.abs(middles[:, None] - track) - half, 0)
+    return np.asarray(np.linalg.norm(apart, axis=-1).min(axis=1))

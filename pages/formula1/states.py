@@ -161,16 +161,13 @@ def map_caption(options: MapOptions, circuit: Circuit, marks: Sequence[circuit_m
     if not marks:
         return what
     rest = "; others in grey" if options.complementary else ""
-    left_out = circuit_map.without_room(circuit, marks)
-    lacking = [f"{', '.join(names)} below {wider} px" for names, wider in
-               zip(left_out.values(), [*list(left_out)[1:], "any"], strict=True) if names]  # fmt: skip
     said = (
-        "Labels: strongest state per segment; hover for the others."
+        "Labels: strongest state per segment; hover for the others and for hidden labels."
         if options.most == 1
         else f"Labels: states with weight above {options.weight:.0%} in over "
         f"{options.presence:.0%} of a segment's samples, by presence, sized by weight{rest}."
     )
-    return f"{what} {said}" + (f" No label for {'; '.join(lacking)} wide." if lacking else "")
+    return f"{what} {said}"
 
 
 def strips(

@@ -142,7 +142,7 @@ def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequen
     assert gain.edges is not None
     winners = [looks[winner] for winner in who(gain)]
     traces = draw_stretches(circuit, gain.edges, winners, _strength(gain), _hover_text(codes, gain))
-    at = place(circuit, SMALLEST_MAP, ())
+    at = place(circuit, *SMALLEST_MAP)
     alt = (
         f"Map of {circuit.title} coloured by the faster driver, {codes[0]} or {codes[1]}, in {len(gain.names)} stretches: "
         f"{_count(gain, codes)}."
