@@ -284,9 +284,10 @@ def place(circuit: Circuit, width: int, height: int) -> Places:
             numbers[row] = middles[free.argmax()] / scale
             taken.append((middles[free.argmax()], half))
     half = np.array([width_of([SMALLEST + LARGER], [0]), HEIGHT]) / 2
-    places = Places(
-        *_ranges(origin, size, scale), scale, numbers, *np.full((2, len(circuit.segments), 2), np.nan), track
-    )
+    ends = origin + size / scale
+    anchors, normals = np.full((2, len(circuit.segments), 2), np.nan)
+    ranges = (float(origin[0]), float(ends[0])), (float(origin[1]), float(ends[1]))
+    places = Places(*ranges, scale, numbers, anchors, normals, track)
     edges = circuit.edges.astype(np.float64)
     lengths = np.mod(np.roll(edges, -1) - edges, circuit.length)
     for row in range(len(edges) if circuit.segments else 0):
@@ -302,11 +303,6 @@ def place(circuit: Circuit, width: int, height: int) -> Places:
         else:
             places.anchors[row] = np.nan
     return places
-
-
-def _ranges(origin: Floats, size: Floats, scale: float) -> list[tuple[float, float]]:
-    """Return the range of each axis."""
-    return list(zip(origin.tolist(), (origin + size / scale).tolist(), strict=True))
 
 
 def _is_inside(middles: Floats, half: Floats, inside: tuple[Floats, Floats]) -> npt.NDArray[np.bool_]:
