@@ -8,6 +8,8 @@ from dataclasses import asdict, fields, is_dataclass
 from statistics import fmean, stdev
 from typing import Any
 
+_PLURALS = {"mouse": "mice", "person": "people"}
+
 
 def listed(parts: Sequence[str]) -> str:
     """Join parts as "a, b and c"."""
@@ -29,9 +31,14 @@ def format_percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f}%"
 
 
+def pluralise(noun: str) -> str:
+    """Return the plural of a noun, such as "mice"."""
+    return _PLURALS.get(noun, f"{noun}s")
+
+
 def plural(count: int, noun: str, many: str = "") -> str:
     """Format a count with its noun, such as "1 bout" or "1,204 bouts"."""
-    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+    return f"{count:,} {noun if count == 1 else many or pluralise(noun)}"
 
 
 def format_mean_sd(values: Iterable[float], digits: int) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_core.analysis import score_uncertainty
 from gdm_core.analysis.baselines import NEIGHBOURS, fit_baselines
 from gdm_core.analysis.bouts import BoutRule, find_bouts, median_bout
-from gdm_core.analysis.inference import last, next_part
+from gdm_core.analysis.inference import next_part
 from gdm_core.analysis.predictions import persistence, r2
 from gdm_core.analysis.state_scores import label_scores, macro_f1, majority_map, neighbour_labels
 from gdm_core.models.loading import model_from_bytes
@@ -30,7 +30,8 @@ def scores(
 
     Each state predicts its most frequent label in the training trials. "raw" scores are without smoothing.
     """
-    return last(score_parts(model_bytes, train, test, smooth_s, shortest_s, seed))
+    *_, found = score_parts(model_bytes, train, test, smooth_s, shortest_s, seed)
+    return found
 
 
 PARTS = ("bouts", "variance explained", "baselines")

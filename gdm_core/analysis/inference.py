@@ -5,8 +5,7 @@ The posterior and its number of draws belong to the models (`gdm_core.models.gdm
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -126,8 +125,3 @@ def fit_model(family: str, config: Mapping[str, Any], train: Trials) -> StateMod
     if model.status_ is Status.FAILED:
         raise FitError(f"Seed {config.get('seed')}: {model.failure_message}")
     return model
-
-
-def last(parts: Iterable[Found]) -> Found:
-    """Return the last item, which has all results."""
-    return deque(parts, maxlen=1).pop()

@@ -19,7 +19,7 @@ from gdm_core.analysis.state_scores import StateScores, soft_states, state_basel
 from gdm_core.forecast import Forecast, coverage, outcomes, width
 from gdm_core.maths.gaps import ratio
 from gdm_core.models.variants import format_call, make_untrained
-from gdm_core.text import for_json
+from gdm_core.text import for_json, plural
 from gdm_core.trials import UNLABELLED, Trial, Trials, TrialsLike, as_trials, labels_of
 
 if TYPE_CHECKING:
@@ -126,13 +126,13 @@ class Scores(StateScores, PredictionScores):
             if h <= len(self.forecast_r2):
                 forecasts = {"persistence": self.persistence_r2[h - 1], "linear AR(1)": self.ar1_r2[h - 1]}
                 baseline = ", ".join(f"{_number(value, 4)}  {name}" for name, value in forecasts.items())
-                words = f"R2 of forecast, {h} step{'s' * (h > 1)} ahead"
+                words = f"R2 of forecast, {plural(h, 'step')} ahead"
                 rows.append((words, _number(self.forecast_r2[h - 1], 4), baseline))
         for h in HORIZONS_SHOWN:
             if h <= len(self.coverage_90):
                 covered = f"{_number(self.adaptive_50[h - 1])} / {_number(self.adaptive_90[h - 1])}"
                 fixed = f"{_number(self.coverage_50[h - 1])} / {_number(self.coverage_90[h - 1])}  as calibrated"
-                words = f"coverage of adaptive intervals, {h} step{'s' * (h > 1)} ahead"
+                words = f"coverage of adaptive intervals, {plural(h, 'step')} ahead"
                 rows.append((words, covered, f"0.500 / 0.900  nominal, {fixed}"))
         for side in ("train", "test"):
             baseline = f"{_number(getattr(self, f'ar1_log_likelihood_{side}'))}  linear AR(1) log-likelihood"

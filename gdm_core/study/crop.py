@@ -12,7 +12,8 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.sheet import RECORDING, Sheet, find_column, format_list
-from gdm_core.study.text import count, format_minutes
+from gdm_core.study.text import format_minutes
+from gdm_core.text import plural
 from gdm_core.trials import Trial
 
 One = TypeVar("One", Trial, npt.NDArray[np.int64])
@@ -122,7 +123,7 @@ def mark_non_wear(
     if not shares:
         return marked, []
     length = format_minutes(shortest_min, shortest_min)
-    have = f"{count(len(shares), RECORDING)} {'has' if len(shares) == 1 else 'have'}"
+    have = f"{plural(len(shares), RECORDING)} {'has' if len(shares) == 1 else 'have'}"
     return marked, [
         f"{have} non-wear of at least {length} (up to {max(shares):.0%} of a recording), which was treated as missing."
     ]  # fmt: skip

@@ -30,8 +30,7 @@ from gdm_core.study.sheet import (
     format_value,
     select_rows,
 )
-from gdm_core.study.text import count, plural
-from gdm_core.text import listed
+from gdm_core.text import listed, plural, pluralise
 
 # Names of control groups, which come first.
 _CONTROLS = (
@@ -235,7 +234,7 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
         notes.append(format_items(list(compress(units, design.unpaired)), unit_word, status))
     several = np.array([len(found) > 1 for found in rows])
     if n := len(np.unique(subjects[several & ~design.unpaired])):
-        have = f"{count(n, unit_word)} {'has' if n == 1 else 'have'}"
+        have = f"{plural(n, unit_word)} {'has' if n == 1 else 'have'}"
         over = _varying(frame, [found for found in rows if len(found) > 1])
         notes.append(f"{have} several recordings under one condition, which are averaged{over}.")
     return replace(design, notes=tuple(notes))
@@ -378,12 +377,12 @@ def check_sizes(design: Design) -> None:
         single = [words for words, n in zip(factor.words, sizes, strict=True) if n < 2]
         if single and len(factor.levels) == 2:
             raise DataError(
-                f"The group {factor.name} {single[0]!r} has a single {word}, which allows no inference. Add {plural(word)}, or "
+                f"The group {factor.name} {single[0]!r} has a single {word}, which allows no inference. Add {pluralise(word)}, or "
                 f"compare other groups with where."
             )
         if len(sizes) >= (n := int(sizes.sum())) and not (factor.numeric and n > 2):
             raise DataError(
-                f"{factor.name!r} has {len(sizes)} groups for {count(n, word)}; each group needs more than one {word}. "
+                f"{factor.name!r} has {len(sizes)} groups for {plural(n, word)}; each group needs more than one {word}. "
                 "Join groups, or compare fewer with where."
             )
 
@@ -415,7 +414,7 @@ def describe_limits(design: Design, trend: bool, n_permutations: int, n_rows: in
     if len(sizes) == 2 and not trend and min(sizes) > 1:
         detectable = _detectable(sizes, design.paired)
         notes.append(
-            f"Power is below 80% for differences smaller than {detectable:.1f} standard deviations between {plural(word)}, so a "
+            f"Power is below 80% for differences smaller than {detectable:.1f} standard deviations between {pluralise(word)}, so a "
             "non-significant result does not show that there is no difference."
         )
     return notes
@@ -432,9 +431,9 @@ def explain_smallest_p(design: Design) -> list[str]:
 def _sizes(design: Design) -> str:
     if not design.paired:
         sizes = np.bincount(design.levels[:, 0], minlength=len(design.factors[0].levels))
-        return f"{format_list(sizes.tolist())} {plural(design.unit_word)} in its groups"
+        return f"{format_list(sizes.tolist())} {pluralise(design.unit_word)} in its groups"
     n = len(np.unique(design.subjects))
-    return f"{n} pairs" if len(design.factors[0].levels) == 2 else count(n, design.unit_word)
+    return f"{n} pairs" if len(design.factors[0].levels) == 2 else plural(n, design.unit_word)
 
 
 def _detectable(sizes: npt.NDArray[np.int64], paired: bool) -> float:

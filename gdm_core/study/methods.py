@@ -17,8 +17,8 @@ from gdm_core.study.flow import Flow
 from gdm_core.study.rare import describe_minimum
 from gdm_core.study.sheet import RECORDING, format_list, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, SHARES, STATE_MEASURES
-from gdm_core.study.text import count, format_minutes, format_p, format_rates, format_sizes, plural
-from gdm_core.text import listed
+from gdm_core.study.text import format_minutes, format_p, format_rates, format_sizes
+from gdm_core.text import listed, plural, pluralise
 
 if TYPE_CHECKING:
     from gdm_core.analysis.suggestions import Recommendation
@@ -44,18 +44,18 @@ def write_methods(study: Study, found: Sequence[pd.DataFrame | Flow], correction
     rows = sorted(used) or list(range(len(names)))
     names = tuple(names[row] for row in rows)
     minutes, rates = study.counts.labelled_minutes[rows], study.counts.rates[rows]
-    animals = f" of {count(len({study.sheet.animals[name] for name in names}), word)}" if study.sheet.animal else ""
+    animals = f" of {plural(len({study.sheet.animals[name] for name in names}), word)}" if study.sheet.animal else ""
     length = format_minutes(minutes.min(), minutes.max())
     each = "" if len(names) == 1 else " each"
     sentences = [
-        f"We analysed {count(len(names), RECORDING)}{animals} ({length}{each} with a state, "
+        f"We analysed {plural(len(names), RECORDING)}{animals} ({length}{each} with a state, "
         f"{format_rates(rates.min(), rates.max())}).",
         *study.preparation,
         _describe_states(study),
     ]
     if n := len(study.sheet.set_aside):
         reasons = format_list(sorted(set(study.sheet.set_aside.values())))
-        sentences.append(f"{count(n, RECORDING)} {'was' if n == 1 else 'were'} left out ({reasons}).")
+        sentences.append(f"{plural(n, RECORDING)} {'was' if n == 1 else 'were'} left out ({reasons}).")
     sentences += [
         _describe_flow(one) if isinstance(one, Flow) else _describe_comparison(one, correction, word) for one in found
     ]
@@ -67,9 +67,9 @@ def _describe_states(study: Study) -> str:
     """Return how states were found, with the reason for their number."""
     n, word = len(study.states), study.sheet.subject
     if labels := next((note for note in study.notes if note.startswith(LABELS)), ""):
-        return f"Behaviour was described by {count(n, 'label')}{labels.removeprefix(LABELS)}"
+        return f"Behaviour was described by {plural(n, 'label')}{labels.removeprefix(LABELS)}"
     if study.model is None:
-        return f"Behaviour was described by {count(n, 'state')}, which another tool found."
+        return f"Behaviour was described by {plural(n, 'state')}, which another tool found."
     config = study.model.config
     settings = [f"K = {config.n_states}"]
     settings += [f"D = {config.n_latent}"] if hasattr(config, "n_latent") else []
@@ -79,8 +79,8 @@ def _describe_states(study: Study) -> str:
     if not why.startswith("K "):
         why = f"K was set by the analyst: {why}" if why else "K was set by the analyst"
     return (
-        f"Behaviour was described by {count(n, 'state')}, which one {title} ({', '.join(settings)}) found for all "
-        f"{plural(word)}, fitted to equally many samples of each {word} and blind to conditions. {why}."
+        f"Behaviour was described by {plural(n, 'state')}, which one {title} ({', '.join(settings)}) found for all "
+        f"{pluralise(word)}, fitted to equally many samples of each {word} and blind to conditions. {why}."
     )
 
 
@@ -135,6 +135,6 @@ def _describe_comparison(table: pd.DataFrame, correction: str, word: str) -> str
         sentences.append(f"Effects are given as {effect}, with 95% confidence intervals.")
     if n := len(table.attrs["unused"]) if question.measure in STATE_MEASURES | CHANGE_MEASURES else 0:
         sentences.append(
-            f"{count(n, 'rare state')} ({describe_minimum(word)}) {'was' if n == 1 else 'were'} not tested."
+            f"{plural(n, 'rare state')} ({describe_minimum(word)}) {'was' if n == 1 else 'were'} not tested."
         )
     return " ".join(sentences)

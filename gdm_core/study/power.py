@@ -9,7 +9,7 @@ import numpy as np
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.design import LEVEL, Design
 from gdm_core.study.permutation import Floats, Ints, Model, smallest_p
-from gdm_core.study.text import count, plural
+from gdm_core.text import plural, pluralise
 
 TARGET = 0.8
 MOST_UNITS = 200  # per group
@@ -52,7 +52,7 @@ def estimate_power(design: Design, values: Floats, effect: float) -> Power:
         raise ConfigError("Power needs exactly one factor; fix the other factor with where.")
     if not np.isfinite(effect):
         raise ConfigError(
-            f"effect is {effect}; it must be a number (of standard deviations between {plural(design.unit_word)})."
+            f"effect is {effect}; it must be a number (of standard deviations between {pluralise(design.unit_word)})."
         )
     factor = design.factors[0]
     if design.paired and len(factor.levels) != 2:
@@ -97,12 +97,12 @@ def estimate_power(design: Design, values: Floats, effect: float) -> Power:
             break
     pairs = {"pairs": int(counts[0])}
     sizes = pairs if part.paired else dict(zip(factor.words, counts.tolist(), strict=True))
-    units = count(sum(sizes.values()), "pair" if part.paired else design.unit_word)
+    units = plural(sum(sizes.values()), "pair" if part.paired else design.unit_word)
     notes = [f"From the noncentral F distribution, with the spread of {units}."]
     if adjusted:
         notes.append("The spread is net of blocks and covariates; larger studies are assumed to have the same blocks.")
     if counts.min() < 8:
-        few = f"{units}" if part.paired else f"{count(int(counts.min()), design.unit_word)} per group"
+        few = f"{units}" if part.paired else f"{plural(int(counts.min()), design.unit_word)} per group"
         notes.append(f"The spread is estimated from only {few}, so power is approximate.")
     return Power(
         power=power_at(counts),

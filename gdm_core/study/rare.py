@@ -11,7 +11,7 @@ import pandas as pd
 
 from gdm_core.maths.gaps import known_mean
 from gdm_core.study.states import CHANGE_MEASURES, STATE_MEASURES, Counts, Floats
-from gdm_core.study.text import count, plural
+from gdm_core.text import plural, pluralise
 
 FEWEST_BOUTS = 10  # or changes, over all compared recordings
 FEWEST_ANIMALS = 3  # all animals if there are fewer
@@ -64,8 +64,8 @@ class Occurrence:
         used = (bouts >= FEWEST_BOUTS) & (share >= LEAST_SHARE) & (animals >= fewest)
         common = ((changes >= FEWEST_BOUTS) & (changing >= fewest)).reshape(len(used), len(used))
         rarely = [
-            f"{count(its_bouts, 'bout')}, strongest in {its_share:.2%} of the time, mean share {mean:.2%}, {its_animals} of "
-            f"{count(n, word)}"
+            f"{plural(its_bouts, 'bout')}, strongest in {its_share:.2%} of the time, mean share {mean:.2%}, {its_animals} of "
+            f"{plural(n, word)}"
             for its_bouts, its_share, mean, its_animals in zip(bouts, share, usage, animals, strict=True)
         ]
         unused = {name: text for name, text, yes in zip(names, rarely, used, strict=True) if not yes}
@@ -93,14 +93,14 @@ class Occurrence:
             if rare := int((pairs & ~self.used_changes).sum()):
                 notes.append(
                     f"{rare} changes between used states are not tested: they occur fewer than {FEWEST_BOUTS} times or in fewer "
-                    f"than {FEWEST_ANIMALS} {plural(self.word)}."
+                    f"than {FEWEST_ANIMALS} {pluralise(self.word)}."
                 )
         return notes
 
 
 def describe_minimum(word: str) -> str:
     """Return when a state is not tested; `word` is what the sheet calls an animal."""
-    return f"fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} {plural(word)}, or below {LEAST_SHARE:.2%} of the labelled time"
+    return f"fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} {pluralise(word)}, or below {LEAST_SHARE:.2%} of the labelled time"
 
 
 def advise_fewer_states(found: Occurrence) -> list[str]:

@@ -12,8 +12,8 @@ from gdm_core.errors import GdmError
 from gdm_core.study.design import LEVEL
 from gdm_core.study.flow import Flow
 from gdm_core.study.followup import order_findings, repeat_comparison
-from gdm_core.study.text import count, format_p
-from gdm_core.text import listed
+from gdm_core.study.text import format_p
+from gdm_core.text import listed, plural
 
 if TYPE_CHECKING:
     from gdm_core.study.study import Study
@@ -103,7 +103,7 @@ def describe_contradictions(rows: pd.DataFrame) -> str:
     """Return a warning that counts the refits with another conclusion; "" without any."""
     agrees = rows.loc[rows["fit"] != SAME, "agrees"].dropna().astype(bool)
     against = int((~agrees).sum())
-    return f"Not robust: {against} of {count(len(agrees), 'refit')} reach another conclusion." if against else ""
+    return f"Not robust: {against} of {plural(len(agrees), 'refit')} reach another conclusion." if against else ""
 
 
 def describe_robustness(rows: pd.DataFrame, n_refits: int | None = None) -> str:
@@ -116,12 +116,12 @@ def describe_robustness(rows: pd.DataFrame, n_refits: int | None = None) -> str:
     if fitted.empty or len(others) < (n_refits or 0):
         return f"Robustness: {len(fitted)} of {n_refits or len(others)} refits finished."
     against = fitted[~fitted["agrees"].astype(bool)]
-    sentence = f"The conclusion holds in {len(fitted) - len(against)} of {count(len(fitted), 'refit')}"
+    sentence = f"The conclusion holds in {len(fitted) - len(against)} of {plural(len(fitted), 'refit')}"
     if len(against):
         words = [
             label if np.isnan(p) else f"{label} (flow {format_p(p)})"
             for label, p in zip(against["fit"], against["flow_p"], strict=True)
         ]
         sentence += f"; it differs with {listed(words)}"
-    failed = "" if len(fitted) == len(others) else f" {count(len(others) - len(fitted), 'refit')} failed."
+    failed = "" if len(fitted) == len(others) else f" {plural(len(others) - len(fitted), 'refit')} failed."
     return f"{sentence}.{failed}"

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.study.text import count, plural
-from gdm_core.text import first_of
+from gdm_core.text import first_of, plural, pluralise
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
 ROWS_WITHOUT = "Rows of the sheet without a recording"
@@ -72,7 +71,7 @@ class Sheet:
     @property
     def subjects(self) -> str:
         """Plural of `subject`."""
-        return plural(self.subject)
+        return pluralise(self.subject)
 
     @property
     def animals(self) -> dict[str, str]:
@@ -259,7 +258,7 @@ def format_value(value: Any, column: pd.Series[Any] | None = None) -> str:
 
 def format_count(n: int, word: str) -> str:
     """Return a phrase such as "1 row is" or "2 rows are"."""
-    return f"{count(n, word)} {'is' if n == 1 else 'are'}"
+    return f"{plural(n, word)} {'is' if n == 1 else 'are'}"
 
 
 def format_items(items: Sequence[Any], word: str, status: str) -> str:

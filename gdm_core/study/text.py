@@ -1,4 +1,4 @@
-"""Numbers in sentences: p values, rates, durations and plurals."""
+"""Numbers in sentences: p values, rates, durations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 MINUS = "\N{MINUS SIGN}"  # spreadsheets read a leading hyphen as a formula
-_PLURALS = {"mouse": "mice", "person": "people"}
 
 
 def format_p(p: float) -> str:
@@ -56,16 +55,6 @@ def format_minutes(low: float, high: float) -> str:
 def _range(low: float, high: float, unit: str) -> str:
     words = dict.fromkeys(f"{value:.3g}" for value in (low, high))
     return f"{' to '.join(words)} {unit}"
-
-
-def plural(word: str) -> str:
-    """Return the plural of a noun for subjects or other countable things."""
-    return _PLURALS.get(word, f"{word}s")
-
-
-def count(n: int, word: str) -> str:
-    """Return a number with its noun, such as "1 animal", "2 animals" or "2 mice"."""
-    return f"{n:,} {word if n == 1 else plural(word)}"
 
 
 def format_sizes(sizes: Mapping[str, int]) -> str:

@@ -17,6 +17,7 @@ from datasets.f1.laps import PARTS, RACES, is_race, laps_where, ranked_by_time
 from datasets.f1.traffic import racing_pair
 from datasets.formula1 import Event, LapTable, Session
 from gdm_core.errors import DataError
+from gdm_core.text import plural
 from pages.formula1 import data
 from pages.formula1.data import CAR_CHANNELS, Place
 from pages.lab.live.background import Task
@@ -256,7 +257,7 @@ def _real() -> Place:
             raise Waiting(f"The {year} calendar: {title.lower()}", load, year, text)
     left = len(events) - len(past)
     if left:
-        st.caption(f"{left} event{'s' * (left > 1)} of {year} {'have' if left > 1 else 'has'} not taken place yet.")
+        st.caption(f"{plural(left, 'event')} of {year} {'have' if left > 1 else 'has'} not taken place yet.")
     if not names and load.done:
         raise Waiting(f"No events of {year}", advice="The season has not started. Choose another year.")
     if not names:

@@ -11,6 +11,7 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.segments import composition
+from gdm_core.text import plural
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of, numbered
 from pages import lab
@@ -151,7 +152,7 @@ def track_map(circuit: Circuit, here: DriverReading, options: MapOptions, names:
             complementary=0.05,
         )
         marks = circuit_map.badges(circuit, parts, all_of_them=options.complementary, most=options.most)
-    what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
+    what = f"{laps.code}, {plural(laps.n_laps, 'lap')}"
     caption = map_caption(options, circuit, marks)
     return circuit_map.circuit_map(circuit, laps, states, badges=marks, title=what, caption=caption, names=names)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from gdm_core.models.registry import NAMED_MODELS, TITLES, available
+from gdm_core.text import plural
 from gdm_studio.plot import palette
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide
@@ -210,7 +211,7 @@ def _choose_size_and_seed(n_channels: int, n_latent: int, of: str) -> tuple[int,
     )
     used = min(d, n_channels)
     if used != d:
-        shell.quiet(f"D = {used}: the data have {n_channels} channel{'s' * (n_channels != 1)}.")
+        shell.quiet(f"D = {used}: the data have {plural(n_channels, 'channel')}.")
     return used, seed
 
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gdm_core.analysis import inference
 from gdm_core.engine import Engine, EngineInfo, FitResult, FitSpec, Job, JobStatus, Snapshot
 from gdm_core.engine.job import Call
+from gdm_core.engine.runner import last_value
 from gdm_core.engine.spec import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.base import Array
@@ -87,7 +87,7 @@ def once(work: Callable[..., Any], *args: Any) -> Any:
     key = hashlib.sha256(pickle.dumps((work.__module__, work.__qualname__, args))).hexdigest()
     if key not in _given:
         found = work(*args)
-        _given[key] = pickle.dumps(inference.last(found) if isinstance(found, Iterator) else found)
+        _given[key] = pickle.dumps(last_value(found) if isinstance(found, Iterator) else found)
     return pickle.loads(_given[key])
 
 
@@ -196,7 +196,7 @@ class QuickEngine(Engine):
         work = call.function
         if not work.__module__.startswith("gdm_core."):  # a function of the test, which may count its calls
             found = work(*call.args)
-            return inference.last(found) if isinstance(found, Iterator) else found
+            return last_value(found) if isinstance(found, Iterator) else found
         return once(work, *call.args)
 
 
