@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
-
-if TYPE_CHECKING:
-    from .readers.pose import KeypointTable
 
 Floats = npt.NDArray[np.floating[Any]]
 LAG_SECONDS = 0.1  # of speeds
@@ -56,8 +53,10 @@ def _first_match(parts: Sequence[str], patterns: Iterable[str], avoid: int | Non
     return next(matches, None)
 
 
-def egocentric_features(table: KeypointTable) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
-    """Return features [T, N] of the animals in `table`, and their names.
+def egocentric_features(
+    xy: npt.NDArray[np.float32], animals: Sequence[str], parts: Sequence[str], rate_hz: float
+) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+    """Return features [T, N] of animals from their parts [T, A, 2, P], and the names of the features.
 
     shape     length from tip to rear, and log elongation of the parts
     motion    forward, lateral and turning speed, over the last 0.1 s (pixels or radians per second)
@@ -65,25 +64,25 @@ def egocentric_features(table: KeypointTable) -> tuple[npt.NDArray[np.float32], 
 
     A feature is NaN if a part that it needs is missing. The first frame has no speed.
     """
-    xy = np.asarray(table.xy, dtype=np.float32)  # [T, A, 2, P]
-    axis = body_axis(table.parts)
-    lag = max(1, round(LAG_SECONDS * table.rate_hz))
+    axis = body_axis(parts)
+    lag = max(1, round(LAG_SECONDS * rate_hz))
     centre = _centre(xy)  # [T, A, 2]
     along = xy[..., axis.front] - xy[..., axis.rear]
     with np.errstate(invalid="ignore", divide="ignore"):
         facing = along / np.linalg.norm(along, axis=2, keepdims=True)  # [T, A, 2] unit vector, NaN where unknown
-    velocity = _change(centre, lag) * table.rate_hz
+    velocity = _change(centre, lag) * rate_hz
     columns: list[tuple[str, Floats]] = []
-    for a, animal in enumerate(table.animals):
+    for a, animal in enumerate(animals):
         f = facing[:, a]
         left = np.stack([-f[:, 1], f[:, 0]], axis=1)  # [T, 2]
         columns.append((f"{animal} length", np.linalg.norm(xy[:, a, :, axis.tip] - xy[:, a, :, axis.rear], axis=1)))
         columns.append((f"{animal} elongation", _elongation(xy[:, a])))
         columns.append((f"{animal} forward speed", (velocity[:, a] * f).sum(axis=1)))
         columns.append((f"{animal} lateral speed", (velocity[:, a] * left).sum(axis=1)))
-        columns.append((f"{animal} turning speed", _turning_speed(f, lag) * table.rate_hz))
-    for a, b in combinations(range(len(table.animals)), 2):
-        columns += _pair_features(xy, centre, facing, (a, b), table, axis, lag)
+        columns.append((f"{animal} turning speed", _turning_speed(f, lag) * rate_hz))
+    for a, b in combinations(range(len(animals)), 2):
+        approach = -_change(np.linalg.norm(centre[:, b] - centre[:, a], axis=1), lag) * rate_hz
+        columns += _pair_features(xy, centre, facing, (a, b), animals, axis, approach)
     names, values = zip(*columns, strict=True)
     return np.stack(values, axis=1).astype(np.float32), tuple(names)  # [T, N]
 
@@ -104,12 +103,12 @@ def _pair_features(
     centre: Floats,
     facing: Floats,
     pair: tuple[int, int],
-    table: KeypointTable,
+    animals: Sequence[str],
     axis: BodyAxis,
-    lag: int,
+    approach: Floats,
 ) -> list[tuple[str, Floats]]:
     a, b = pair
-    first, second = table.animals[a], table.animals[b]
+    first, second = animals[a], animals[b]
     nose, tail = xy[..., axis.tip], xy[..., axis.rear]  # [T, A, 2]
     apart = np.linalg.norm(centre[:, b] - centre[:, a], axis=1)
     columns: list[tuple[str, Floats]] = [
@@ -117,13 +116,13 @@ def _pair_features(
         (f"{first} to {second} nose-tail", np.linalg.norm(nose[:, a] - tail[:, b], axis=1)),
         (f"{second} to {first} nose-tail", np.linalg.norm(nose[:, b] - tail[:, a], axis=1)),
         (f"{first} to {second} distance", apart),
-        (f"{first} to {second} approach speed", -_change(apart, lag) * table.rate_hz),
+        (f"{first} to {second} approach speed", approach),
     ]
     for me, other in ((a, b), (b, a)):
         with np.errstate(invalid="ignore", divide="ignore"):
             toward = (centre[:, other] - centre[:, me]) / apart[:, None]  # [T, 2]
         f = facing[:, me]
-        name = f"{table.animals[me]} facing {table.animals[other]}"
+        name = f"{animals[me]} facing {animals[other]}"
         columns.append((f"{name} cos", (f * toward).sum(axis=1)))
         columns.append((f"{name} sin", f[:, 0] * toward[:, 1] - f[:, 1] * toward[:, 0]))
     return columns

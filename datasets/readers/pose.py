@@ -122,7 +122,7 @@ class KeypointTable:
             )
         xy = self.masked(min_score)
         if features == "egocentric":
-            y, channels = egocentric_features(replace(self, xy=xy))
+            y, channels = egocentric_features(np.asarray(xy, np.float32), self.animals, self.parts, self.rate_hz)
         elif features == "keypoints":
             y, channels = self._scaled(xy, scaling).reshape(self.n_frames, -1), self.channels  # [T, A * 2 * P]
         else:

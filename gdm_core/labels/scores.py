@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.state_scores import macro_f1
 from gdm_core.errors import DataError
-from gdm_core.trials import UNLABELLED, Trials
+from gdm_core.trials import UNLABELLED, Trials, TrialsLike
 
-if TYPE_CHECKING:
-    from gdm_core.labels.model import LabelModel
+
+class Labeller(Protocol):
+    """A model that predicts labels."""
+
+    def predict(self, trials: TrialsLike) -> Any: ...
 
 
 class Agreement(NamedTuple):
@@ -32,7 +35,7 @@ def measure_agreement(predicted: npt.ArrayLike, truth: npt.ArrayLike) -> Agreeme
     return Agreement(macro_f1(np.asarray(predicted), known), macro_f1(majority, known), len(classes))
 
 
-def expert_agreement(label_model: LabelModel, trials: Trials, expert: Sequence[int]) -> Agreement | None:
+def expert_agreement(label_model: Labeller, trials: Trials, expert: Sequence[int]) -> Agreement | None:
     """Compare predictions with the trials' own labels; return None if they have no matching labels.
 
     expert   the trials' label of each class, -1 for none

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from datasets import mice
-from datasets.features import body_axis, egocentric_features, principal_components, suggest
+from datasets.features import body_axis, principal_components, suggest
 from datasets.readers.pose import KeypointTable
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
@@ -33,6 +33,11 @@ def column(made: tuple[np.ndarray, tuple[str, ...]], name: str) -> np.ndarray:
     return made[0][:, made[1].index(name)]
 
 
+def make_features(recording: KeypointTable) -> tuple[np.ndarray, tuple[str, ...]]:
+    trial = recording.to_trial("egocentric")
+    return trial.y, trial.channels
+
+
 @pytest.fixture
 def pair() -> KeypointTable:
     """Return two bodies: one runs along x towards the other, which turns slowly."""
@@ -43,7 +48,7 @@ def pair() -> KeypointTable:
 
 
 def test_features_equal_hand_computed_values(pair: KeypointTable):
-    made = egocentric_features(pair)
+    made = make_features(pair)
     t = np.arange(50.0)
     assert made[0].dtype == np.float32
     assert len(set(made[1])) == made[0].shape[1]
@@ -71,7 +76,7 @@ def test_features_ignore_position_and_rotation():
     xy = np.asarray(recording.xy, dtype=np.float64)
     turned = np.stack([c * xy[:, :, 0] - s * xy[:, :, 1] + 50, s * xy[:, :, 0] + c * xy[:, :, 1] - 80], axis=2)
     moved = replace(recording, xy=turned.astype(np.float32))
-    before, after = egocentric_features(recording)[0], egocentric_features(moved)[0]
+    before, after = (one.to_trial("egocentric").y for one in (recording, moved))
     scale = np.nanstd(before, axis=0)
     assert np.nanmax(np.abs(before - after) / scale) < 0.02
 
@@ -80,8 +85,8 @@ def test_features_are_causal():
     recording = mice.simulate_recordings(1, 400, seed=5)[0]
     xy = np.array(recording.xy)
     xy[250:] += 100 * np.random.default_rng(0).normal(size=xy[250:].shape).astype(np.float32)
-    before = egocentric_features(recording)[0][:250]
-    np.testing.assert_array_equal(before, egocentric_features(replace(recording, xy=xy))[0][:250])
+    before, after = (one.to_trial("egocentric").y[:250] for one in (recording, replace(recording, xy=xy)))
+    np.testing.assert_array_equal(before, after)
 
 
 def test_missing_parts_affect_only_their_features():
@@ -90,7 +95,7 @@ def test_missing_parts_affect_only_their_features():
     xy[100, 0, :, 0] = np.nan  # the resident's nose
     xy[200:210, 1] = np.nan  # the whole intruder
     xy[:20] = np.nan
-    made = egocentric_features(replace(recording, xy=xy))
+    made = make_features(replace(recording, xy=xy))
     assert np.isnan(column(made, "resident length")[100])
     assert np.isnan(column(made, "resident to intruder nose-nose")[100])
     assert np.isfinite(column(made, "resident to intruder distance")[100])
@@ -103,8 +108,8 @@ def test_missing_parts_affect_only_their_features():
 
 def test_number_of_relations_follows_animals():
     body = pose(np.cumsum(np.ones((20, 2)), axis=0), np.zeros(20))
-    assert egocentric_features(table(body))[0].shape == (20, 5)
-    assert egocentric_features(table(body, body + 50, body + 90))[0].shape == (20, 3 * 5 + 3 * 9)
+    assert table(body).to_trial("egocentric").n_channels == 5
+    assert table(body, body + 50, body + 90).to_trial("egocentric").n_channels == 3 * 5 + 3 * 9
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from datasets import keypoints, mice
-from datasets.features import add_units, egocentric_features
+from datasets.features import add_units
 from datasets.readers.pose import KeypointSet, KeypointTable
 from datasets.splits import split_recording
 from datasets.tables import Table, template
@@ -396,7 +396,7 @@ def test_long_absences_stay_missing(clean_mice: KeypointTable):
     missing[300:380, 0] = False
     np.testing.assert_array_equal(np.isnan(cleaned.xy).any(axis=2), missing)
     assert keypoints.clean(clean_mice, fill_seconds=30).filled is None
-    whole = egocentric_features(cleaned)[0]
+    whole = cleaned.to_trial("egocentric").y
     assert np.isnan(whole[300:380, :4]).sum() == 0
 
 
