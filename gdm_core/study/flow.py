@@ -13,7 +13,7 @@ from gdm_core.study.design import Design, explain_smallest_p
 from gdm_core.study.means import adjust_values
 from gdm_core.study.permutation import Floats, Ints, Model, orders
 from gdm_core.study.sheet import ANIMAL
-from gdm_core.study.text import plural
+from gdm_core.text import pluralise
 
 RATE, COUNT = "changes per minute of valid time", "changes per recording"
 UNEQUAL = 1.5  # ratio of sizes, and of standard deviations, from which p is approximate
@@ -137,7 +137,7 @@ def run_flow_test(
     if not design.paired and sds.max() > UNEQUAL * sds.min() and sizes.max() > UNEQUAL * sizes.min():
         each = ", ".join(f"{name} {sd:.3g}" for name, sd in zip(factor.words, sds, strict=True))
         caution = (
-            f"Groups differ in size and in spread between {plural(design.unit_word)} ({each}), so p of the flow test is "
+            f"Groups differ in size and in spread between {pluralise(design.unit_word)} ({each}), so p of the flow test is "
             "approximate."
         )
     means = means.reshape(len(sizes), len(states), len(states))

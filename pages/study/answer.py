@@ -16,8 +16,8 @@ from gdm_core.study.followup import assess_equivalence, order_findings
 from gdm_core.study.rare import advise_fewer_states
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
 from gdm_core.study.states import SHARES
-from gdm_core.study.text import MINUS, count, format_d, format_effect, format_p
-from gdm_core.text import listed
+from gdm_core.study.text import MINUS, format_d, format_effect, format_p
+from gdm_core.text import listed, plural
 from pages.study import pictures, work
 from pages.study.bring import Brought
 from pages.study.files import group_by_reason
@@ -91,7 +91,7 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> No
     if found.flow is not None:
         flow = found.flow
         shell.finding(flow_sentence(flow, asked.between[0]))
-        n = f"n = {count(flow.n, flow.unit_word)}{'' if brought.study.sheet.animal else ' (no animal column chosen)'}"
+        n = f"n = {plural(flow.n, flow.unit_word)}{'' if brought.study.sheet.animal else ' (no animal column chosen)'}"
         shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, {format_p(flow.p)}, {n}.".replace("-", MINUS))
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")
