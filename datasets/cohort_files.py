@@ -17,6 +17,7 @@ from gdm_core.trials import UNLABELLED, Trial
 from . import keypoints
 from .readers.annotations import parse_annotation
 from .readers.archives import read_arrays
+from .readers.doubts import Answers
 from .readers.formats import read_frame
 from .readers.source import Readable, open_source
 from .splits import select_channels
@@ -71,7 +72,7 @@ def read_sheet(source: Readable, name: str | None = None, page: str | None = Non
     name     name of the file; needed for bytes
     page     sheet of a workbook
     """
-    frame = read_frame(open_source(source, name), sheet=page)[0]
+    frame = read_frame(open_source(source, name), sheet=page).frame
     columns: dict[str, Any] = {}
     for column in frame.columns:
         cells = frame[column]
@@ -118,6 +119,7 @@ def read_recordings(
     rate_hz: float | None = None,
     features: Features = "egocentric",
     notes: list[str] | None = None,
+    answers: Answers | None = None,
 ) -> dict[str, Trial]:
     """Read recordings, named by their file, or by the recording column of a long table.
 
@@ -125,10 +127,11 @@ def read_recordings(
     rate_hz    samples per second, for files without a rate
     features   for poses, "egocentric" (shape and motion) or "keypoints" (coordinates)
     notes      list that receives a sentence for each file with filled gaps
+    answers    answers to doubts about the files, such as {"unit": "ms"}
     """
     found: dict[str, Trial] = {}
     for path in paths:
-        for name, trial in read_file(path, rate_hz, features, notes).items():
+        for name, trial in read_file(path, rate_hz, features, notes, answers).items():
             _add(found, name, trial, path)
     return drop_unseen_features(found)
 
@@ -138,9 +141,10 @@ def read_file(
     rate_hz: float | None = None,
     features: Features = "egocentric",
     notes: list[str] | None = None,
+    answers: Answers | None = None,
 ) -> dict[str, Trial]:
     """Read the recordings of one file, as `read_recordings` does."""
-    data = _read_data(given, rate_hz)
+    data = _read_data(given, rate_hz, answers)
     if notes is not None and isinstance(data, keypoints.KeypointTable) and data.filled is not None:
         notes.append(f"{PurePath(given.name).name}: {keypoints.describe_filled(data.filled)}")
     trials = data.to_trials(features) if isinstance(data, keypoints.KeypointTable) else data.to_trials(rate_hz=rate_hz)
@@ -162,8 +166,10 @@ def read_poses(given: PathOrFile, name: str, rate_hz: float | None = None) -> ke
     return next((part for part in parts if _recording_name(part.name, len(parts), given) == name), None)
 
 
-def _read_data(given: PathOrFile, rate_hz: float | None) -> keypoints.KeypointTable | keypoints.Table:
-    data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz)
+def _read_data(
+    given: PathOrFile, rate_hz: float | None, answers: Answers | None = None
+) -> keypoints.KeypointTable | keypoints.Table:
+    data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz, answers=answers)
     if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
         data = keypoints.from_table(data, rate_hz) or data
     if isinstance(data, keypoints.KeypointTable):

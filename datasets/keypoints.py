@@ -15,14 +15,15 @@ from gdm_core.text import first_of
 
 from .readers.annotations import Annotation, read_annotation
 from .readers.archives import open_archive, read_pose_arrays
-from .readers.deeplabcut import flat_columns, looks_like_deeplabcut, read_deeplabcut_csv, read_flat
+from .readers.deeplabcut import assemble, looks_like_deeplabcut, read_deeplabcut_csv
 from .readers.delimited import sniff
+from .readers.doubts import Answers, unanswered
 from .readers.filling import fill_parts
-from .readers.formats import read_frame
+from .readers.flat import flat_columns
 from .readers.hdf import read_analysis
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
 from .readers.quality import LOW_SCORE, QualityReport, channel_quality, outlier_mask, percent
-from .readers.roles import Role, columns_with, find_recording_columns, format_cell, guess_roles, is_numeric
+from .readers.roles import Role, columns_with, find_recording_columns, format_cell, is_numeric, numeric_values
 from .readers.source import Readable, Source, open_source
 from .tables import MAX_TRIALS, Table
 from .tables import read as read_table
@@ -36,25 +37,37 @@ READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".npz", ".parquet", ".xlsx")
 _HDF = (".h5", ".hdf5", ".hdf")
 FILL_SECONDS = 30.0  # longest gap of a part that pages fill before computing features
 MAX_NOTES = 6  # on single recordings
-_RECORDING_COLUMN = "(which recording)"  # a temporary column
 _SENSOR = re.compile(
     r"(^|[ _.\-])(acc(el\w*)?|gyro\w*|mag(net\w*)?|imu\w*|vel\w*|speed|force|torque|field)([ _.\-\d]|$)", re.I
 )
 
 
-def read(source: Readable, name: str | None = None, rate_hz: float | None = None) -> KeypointTable:
+def read(
+    source: Readable, name: str | None = None, rate_hz: float | None = None, answers: Answers | None = None
+) -> KeypointTable:
     """Read a recording from a tracking file or table.
 
     source    a path, bytes, or an open file
     name      name of the file; needed for bytes
     rate_hz   frames per second; by default from a table's time column, else 30 with a note
+    answers   answers to the doubts of a table
     """
     if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
         raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")
-    return _read_source(open_source(source, name), rate_hz)
+    opened = open_source(source, name)
+    if (tracked := _read_tracking(opened, rate_hz)) is not None:
+        return tracked
+    flat = from_table(read_table(source, name, answers=answers), rate_hz)
+    if flat is None:
+        raise DataError(
+            f"{opened.name} has no keypoints: neither a DeepLabCut header (scorer, bodyparts, coords) nor two parts with "
+            "columns such as nose_x and nose_y. Open it as a table instead."
+        )
+    return flat
 
 
-def _read_source(source: Source, rate_hz: float | None) -> KeypointTable:
+def _read_tracking(source: Source, rate_hz: float | None) -> KeypointTable | None:
+    """Read a tracker's file, or return None for a table."""
     if source.suffix in _HDF and not source.packed:
         return read_analysis(source, rate_hz)
     if source.suffix == ".npz" and not source.packed:
@@ -67,26 +80,7 @@ def _read_source(source: Source, rate_hz: float | None) -> KeypointTable:
             f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. In SLEAP, choose Export Analysis "
             "HDF5; convert other files with movement or sleap-io."
         )
-    frame = read_frame(source)[0]
-    flat = from_table(Table(frame, guess_roles(frame), source.name), rate_hz)
-    if flat is None:
-        raise DataError(
-            f"{source.name} has no keypoints: neither a DeepLabCut header (scorer, bodyparts, coords) nor two parts with "
-            "columns such as nose_x and nose_y. Open it as a table instead."
-        )
-    return flat
-
-
-def _read_rate(table: Table, recordings: tuple[tuple[str, int], ...]) -> float | None:
-    """Return the rate of the table's time column, or None without a valid one."""
-    part = np.repeat(np.arange(len(recordings)), [frames for _, frames in recordings]) if recordings else 0
-    frame, roles = table.frame.assign(**{_RECORDING_COLUMN: part}), table.roles | {_RECORDING_COLUMN: Role.GROUP}
-    timed = replace(table, frame=frame, roles=roles)
-    try:
-        clock = timed.clock()
-    except DataError:
-        return None
-    return None if clock is None else clock.rate_hz
+    return None
 
 
 def looks_like_keypoints(table: Table) -> bool:
@@ -95,9 +89,10 @@ def looks_like_keypoints(table: Table) -> bool:
     At least two parts need numeric columns named like nose_x and nose_y, or mouse1_nose_x. Sensors with axes (acc_x,
     gyro_y) do not count.
     """
-    columns = flat_columns(list(table.columns))
-    if columns is None:
+    flat = flat_columns(table.columns, table.answers, table.animals)
+    if flat is None:
         return False
+    columns, _ = flat
     named = [(j, part) for j, (_, part, axis) in enumerate(columns) if axis in ("x", "y")]
     places = [j for j, part in named if not _SENSOR.search(part) and not _SENSOR.search(table.columns[j])]
     return 2 * len(places) > len(named) and all(is_numeric(table.frame.iloc[:, j]) for j in places)
@@ -112,23 +107,40 @@ def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | No
     table    a table; its column with the role group separates recordings
     rate_hz  frames per second; by default from the time column, else 30 with a note
     """
-    roles: dict[str, Role] = {name: role for name, role in table.roles.items() if role is not Role.GROUP}
-    rows, recordings, notes = _group_recordings(table)
-    frame = table.frame if recordings == () else table.frame.iloc[rows]
-    ordered = replace(table, frame=frame.reset_index(drop=True), roles=roles)
-    known = rate_hz if rate_hz is not None else _read_rate(ordered, recordings)
-    found = read_flat(ordered.frame, known, table.name)
-    if found is None:
+    flat = flat_columns(table.columns, table.answers, table.animals)
+    if flat is None:
         return None
-    found = replace(found, recordings=recordings, notes=(*notes, *found.notes))
-    if (words := next(iter(columns_with(ordered.roles, Role.LABEL)), None)) is None:
+    columns, doubts = flat
+    trials, notes = _find_recordings(table)
+    roles: dict[str, Role] = {name: role for name, role in table.roles.items() if role is not Role.GROUP}
+    try:
+        known = table.understand_trials(roles, trials)
+    except DataError as error:
+        known = table.understand_trials({}, trials)
+        notes.append(f"the time column was not used ({error})")
+    rows = np.concatenate([its for _, its in known.order.trials])
+    at = [j for j, column in enumerate(columns) if column[2]]
+    arrays = [_take(numeric_values(table.frame.iloc[:, j]).astype(np.float32), rows) for j in at]
+    rate = rate_hz if rate_hz is not None or known.clock is None else known.clock.rate_hz
+    found = assemble([columns[j] for j in at], arrays, rate, table.name)
+    several = tuple((name, len(its)) for name, its in known.order.trials) if len(known.order.trials) > 1 else ()
+    notes = [*notes, *known.order.notes, *found.notes]
+    doubts = unanswered((*doubts, *known.doubts), table.answers)
+    found = replace(found, recordings=several, notes=tuple(notes), doubts=doubts)
+    if (words := next(iter(columns_with(roles, Role.LABEL)), None)) is None:
         return found
-    codes, names = pd.factorize(ordered.frame[words], sort=True)
-    return with_labels(found, codes.astype(np.int64), [format_cell(name) for name in names])
+    codes, names = pd.factorize(table.frame[words], sort=True)
+    labels = np.where(rows < 0, -1, codes[rows]).astype(np.int64)
+    return with_labels(found, labels, [format_cell(name) for name in names])
 
 
-def _group_recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, int], ...], list[str]]:
-    """Return rows ordered by recording, (name, rows) of each if several, and notes."""
+def _take(values: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """Return rows of a column, NaN for -1."""
+    return np.where(rows < 0, np.float32(np.nan), values[rows])
+
+
+def _find_recordings(table: Table) -> tuple[list[tuple[str, npt.NDArray[np.int64]]], list[str]]:
+    """Return (name, rows) of each recording, and notes."""
     group = next(iter(columns_with(table.roles, Role.GROUP)), None)
     used, others = find_recording_columns(table.frame) if group is not None else ([], [])
     if group is not None and group not in (*used, *others) and table.frame[group].nunique() > 1:
@@ -138,7 +150,7 @@ def _group_recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[
     }
     notes = [f"{name!r} ({examples}) does not separate recordings and was ignored" for name, examples in values.items()]
     if not used:
-        return np.arange(table.n_rows), (), notes
+        return [(table.name, np.arange(table.n_rows))], notes
     grouped = table.frame.groupby(used, sort=False, observed=True)
     key = grouped.ngroup().fillna(-1).to_numpy(np.int64)
     if (n := int(key.max()) + 1) > MAX_TRIALS:
@@ -146,8 +158,8 @@ def _group_recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[
             f"The columns {' and '.join(used)} would split {table.name} into {n:,} recordings; the limit is {MAX_TRIALS:,}. "
             "Remove the column that does not name recordings."
         )
-    rows = np.argsort(key, kind="stable")[int((key < 0).sum()) :]
-    firsts = table.frame[used].iloc[[int(np.flatnonzero(key == k)[0]) for k in range(n)]]
+    rows = [np.flatnonzero(key == k) for k in range(n)]
+    firsts = table.frame[used].iloc[[int(its[0]) for its in rows]]
     named = [
         ", ".join(f"{name} {format_cell(value)}" for name, value in zip(used, row, strict=True))
         for row in firsts.to_numpy()
@@ -155,11 +167,15 @@ def _group_recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[
     notes.insert(0, f"{' and '.join(map(repr, used))} separate {n:,} recordings; each is a trial")
     if lost := int((key < 0).sum()):
         notes.append(f"{lost:,} of {len(key):,} rows without a recording were left out")
-    return rows, tuple(zip(named, np.bincount(key[key >= 0]).tolist(), strict=True)), notes
+    return list(zip(named, rows, strict=True)), notes
 
 
 def read_any(
-    source: Readable, name: str | None = None, rate_hz: float | None = None, sheet: str | None = None
+    source: Readable,
+    name: str | None = None,
+    rate_hz: float | None = None,
+    sheet: str | None = None,
+    answers: Answers | None = None,
 ) -> KeypointTable | Table:
     """Read keypoints from a tracking file, or else a table.
 
@@ -169,6 +185,7 @@ def read_any(
     name      name of the file; needed for bytes
     rate_hz   frames per second; by default from the file, else 30
     sheet     sheet of a workbook; by default the first with a numeric column
+    answers   answers to the doubts of a table
     """
     opened = open_source(source, name)
     tracked = opened.suffix in _HDF
@@ -177,7 +194,7 @@ def read_any(
     elif opened.suffix == ".npz" and not opened.packed:
         with open_archive(opened) as archive:
             tracked = "keypoints.npy" in archive.namelist()
-    return read(source, name, rate_hz) if tracked else read_table(source, name, sheet)
+    return read(source, name, rate_hz) if tracked else read_table(source, name, sheet, answers)
 
 
 def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:

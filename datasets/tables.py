@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,20 +11,53 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.text import plural
 from gdm_core.trials import Trial, Trials, working_precision
 
+from .readers.doubts import Answers, Doubt, require_answers, unanswered
 from .readers.formats import READABLE, read_frame
+from .readers.long import widen
+from .readers.order import Order, Rows, arrange
 from .readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
 from .readers.roles import Role, check_roles, columns_with, describe_column, format_cell, guess_roles, numeric_values
 from .readers.source import Readable, open_source, path_within
-from .readers.timing import Clock, TimeUnit, clock_from_steps, describe_times, nearest_sample, read_clock, resample
+from .readers.timing import Clock, Times, clock_from_steps, describe_times, nearest_sample, read_times, resample
 
 __all__ = [
-    "READABLE", "TEMPLATES", "Clock", "QualityReport", "Role", "Table", "path_within",
-    "read", "template",
+    "READABLE", "TEMPLATES", "Answers", "Clock", "Doubt", "QualityReport", "Role", "Table", "Understanding",
+    "path_within", "read", "template",
 ]  # fmt: skip
 
 MAX_TRIALS = 10_000
+
+
+@dataclass(frozen=True)
+class Understanding:
+    """What a reader understood of a file.
+
+    roles     column -> role
+    clock     the clock of the time column; None without one
+    order     rows of each trial in time order
+    doubts    questions without an answer; a table with doubts is not converted
+    """
+
+    roles: dict[str, Role]
+    clock: Clock | None
+    order: Order
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """Unit of the time column, "" without one."""
+        return self.clock.unit if self.clock else ""
+
+    def sentence(self) -> str:
+        """Describe trials, rows, channels and rate."""
+        channels = columns_with(self.roles, Role.CHANNEL, Role.POSITION)
+        n_rows = sum(len(rows) for _, rows in self.order.trials)
+        pace = "an unknown rate" if self.clock is None or not self.clock.rate_hz else f"{self.clock.rate_hz:.4g} Hz"
+        trials = plural(len(self.order.trials), "trial")
+        return f"{trials} of {plural(len(channels), 'channel')} at {pace}, {plural(n_rows, 'row')}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +69,9 @@ class Table:
     notes    sentences about how the file was read
     sheets   names of all sheets of a workbook, else empty
     sheet    name of the sheet that was read
+    answers  answers to doubts, such as {"unit": "ms"}
+    doubts   questions about how the file was read
+    animals  animals that the names of columns begin with, if the file lists them
     """
 
     frame: pd.DataFrame
@@ -44,6 +80,10 @@ class Table:
     notes: tuple[str, ...] = field(default=())
     sheets: tuple[str, ...] = ()
     sheet: str = ""
+    answers: Answers = field(default_factory=dict)
+    doubts: tuple[Doubt, ...] = ()
+    animals: tuple[str, ...] = ()
+    _understood: dict[tuple[Any, ...], Understanding] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -55,30 +95,39 @@ class Table:
         """Number of rows."""
         return len(self.frame)
 
-    def clock(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> Clock | None:
-        """Return the clock of the time column, or None; steps between groups do not count.
+    def understand(self, roles: Mapping[str, Role | str] | None = None) -> Understanding:
+        """Return what is known of the table, and the doubts that `answers` does not settle.
 
         roles   column -> role, instead of the guesses; other columns are ignored
-        unit    unit of the time column; "auto" guesses
         """
         checked = self._check_roles(roles)
-        name = columns_with(checked, Role.TIME)
-        if not name:
-            return None
-        whole = read_clock(self.frame[name[0]], name[0], unit)
-        groups = self._groups(checked)
-        if len(groups) == 1:
-            return whole
-        steps = [np.diff(whole.seconds[rows]) for _, rows in groups]
-        inside = np.concatenate(steps)
-        inside = inside[np.isfinite(inside)]
-        return clock_from_steps(whole.seconds, whole.unit, inside, name[0], whole.start)
+        key = tuple(checked.items())
+        if key not in self._understood:
+            self._understood[key] = self.understand_trials(checked, self._groups(checked))
+        return self._understood[key]
 
-    def report(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> QualityReport:
+    def understand_trials(self, roles: dict[str, Role], trials: Sequence[tuple[str, Rows]]) -> Understanding:
+        """Return what is known of a table with these rows in each trial."""
+        name = next(iter(columns_with(roles, Role.TIME)), None)
+        if name is None:
+            nothing = np.full(self.n_rows, np.nan)
+            return Understanding(roles, None, Order(tuple(trials), nothing), unanswered(self.doubts, self.answers))
+        times = read_times(self.frame[name], name, self.answers)
+        order = arrange(times.seconds, trials, self.answers, times.unit == "frames")
+        doubts = unanswered((*self.doubts, *times.doubts, *order.doubts), self.answers)
+        return Understanding(roles, _clock(times, order, name), order, doubts)
+
+    def clock(self, roles: Mapping[str, Role | str] | None = None) -> Clock | None:
+        """Return the clock of the time column, or None; steps between trials do not count.
+
+        roles   column -> role, instead of the guesses; other columns are ignored
+        """
+        return self.understand(roles).clock
+
+    def report(self, roles: Mapping[str, Role | str] | None = None) -> QualityReport:
         """Report missing values, gaps, outliers and the clock of channels and positions.
 
         roles   column -> role, instead of the guesses; other columns are ignored
-        unit    unit of the time column; "auto" guesses
         """
         checked = self._check_roles(roles)
         names = self._channels(checked, True)
@@ -92,11 +141,12 @@ class Table:
             for name in columns_with(checked, Role.IGNORE)
             for note in describe_column(name, self.frame[name], used=False)
         ]
-        clock = self.clock(checked, unit)
-        if clock is not None:
-            notes.append(clock.sentence())
-            notes += describe_times(self.frame[columns_with(checked, Role.TIME)[0]], clock.seconds)
-        sizes = [len(rows) for _, rows in self._groups(checked)]
+        known = self.understand(checked)
+        if known.clock is not None:
+            notes.append(known.clock.sentence())
+            notes += describe_times(self.frame[columns_with(checked, Role.TIME)[0]], known.clock.seconds)
+        notes += known.order.notes
+        sizes = [len(rows) for _, rows in known.order.trials]
         if len(sizes) > 1:
             least, most = f"{min(sizes):,}", f"{max(sizes):,}"
             notes.append(f"{len(sizes):,} trials of {least if least == most else f'{least} to {most}'} samples")
@@ -108,13 +158,12 @@ class Table:
         self,
         roles: Mapping[str, Role | str] | None = None,
         rate_hz: float | None = None,
-        unit: TimeUnit = "auto",
         resample_to_fixed_step: bool = False,
         fill_seconds: float = 0.0,
         drop_outliers: bool = False,
         position_is_channel: bool = True,
     ) -> Trials:
-        """Convert the table to Trials, one for each value of the group column.
+        """Convert the table to Trials, one for each value of the group column; raise DataError in doubt.
 
         roles           column -> role, instead of the guesses; other columns are ignored
         rate_hz         samples per second; by default from the time column, else 1
@@ -123,11 +172,12 @@ class Table:
         fill_seconds    interpolate gaps up to this length; longer ones stay missing
         drop_outliers   treat outliers as missing, before filling
         position_is_channel      use the two position columns as channels too
-        unit            unit of the time column; "auto" guesses
         """
         checked = self._check_roles(roles)
         channels = self._channels(checked, position_is_channel)
-        clock = self.clock(checked, unit)
+        known = self.understand(checked)
+        require_answers(self.name, known.doubts, self.answers)
+        clock = known.clock
         usual = None if clock is None else clock.rate_hz
         rate = rate_hz if rate_hz is not None else usual or 1.0
         if not (np.isfinite(rate) and rate > 0):
@@ -143,18 +193,21 @@ class Table:
         position = self._read_values(placed) if placed else None
         labels, label_names = self._labels(checked)
         trials: list[Trial] = []
-        for group, rows in self._groups(checked):
-            values = y if len(rows) == self.n_rows else y[rows]  # do not copy a large single trial
+        for group, rows in known.order.trials:
+            whole = np.array_equal(rows, np.arange(self.n_rows))  # do not copy a large single trial
+            if resample_to_fixed_step:
+                rows = rows[rows >= 0]
+            values = y if whole else _take(y, rows)
             if drop_outliers:
                 values = np.where(outlier_mask(values), np.float32(np.nan), values)
-            place = None if position is None else position[rows]
-            label = None if labels is None else labels[rows]
+            place = None if position is None else _take(position, rows)
+            label = None if labels is None else np.where(rows < 0, -1, labels[rows])
             if resample_to_fixed_step and clock is not None and usual is not None:
                 bridge = max(fill_seconds, 3 / usual)  # irregular steps are not gaps
                 values, place, label = _resample_trial(clock.seconds[rows], values, place, label, rate, bridge, group)
             values, _ = fill_gaps(values, round(fill_seconds * rate))
             values.flags.writeable = False  # lets the trial keep it without a copy
-            start = 0.0 if clock is None else _start_time(clock, rows, rate, resample_to_fixed_step)
+            start = 0.0 if clock is None else _start_time(clock, rows, rate)
             trials.append(Trial(values, rate, channels, labels=label, position=place, name=group, start_seconds=start))
         return Trials(tuple(trials), self.name, label_names)
 
@@ -204,25 +257,44 @@ class Table:
         return [(f"{name[0]} {format_cell(words[i])}", order[bounds[i] : bounds[i + 1]]) for i in range(len(words))]
 
 
-def read(source: Readable, name: str | None = None, sheet: str | None = None) -> Table:
+def read(source: Readable, name: str | None = None, sheet: str | None = None, answers: Answers | None = None) -> Table:
     """Read a table from a file.
 
     source    a path, bytes, or an open file
     name      name of the file; needed for bytes
     sheet     sheet of a workbook; by default the first with a numeric column
+    answers   answers to doubts (`Table.understand`), such as {"unit": "ms"}
     """
     opened = open_source(source, name)
-    frame, notes, sheets, chosen = read_frame(opened, sheet)
-    return Table(frame, guess_roles(frame), opened.name, tuple(notes), sheets, chosen)
+    made = read_frame(opened, sheet, answers)
+    frame, animals, notes = widen(made.frame)
+    return Table(
+        frame, guess_roles(frame), opened.name, (*made.notes, *notes), made.sheets, made.sheet, answers or {}, made.doubts,
+        animals,
+    )  # fmt: skip
 
 
-def _start_time(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: bool) -> float:
-    """Return the first time in seconds on the file's clock, sorted if `in_order`."""
-    known = clock.seconds[rows]
+def _clock(times: Times, order: Order, name: str) -> Clock:
+    """Return the clock of rows in time order."""
+    steps = [np.diff(order.seconds[rows[rows >= 0]]) for _, rows in order.trials]
+    inside = np.concatenate(steps)
+    return clock_from_steps(order.seconds, times.unit, inside[np.isfinite(inside)], name, times.start)
+
+
+def _take(values: npt.NDArray[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Return rows of values [T, N], NaN for -1."""
+    taken = values[rows]
+    taken[rows < 0] = np.nan
+    return taken
+
+
+def _start_time(clock: Clock, rows: npt.NDArray[np.int64], rate: float) -> float:
+    """Return the first time in seconds on the file's clock."""
+    known = clock.seconds[rows[rows >= 0]]
     known = known[np.isfinite(known)]
     if clock.start is None or not len(known):
         return 0.0
-    first = clock.start + float(known.min() if in_order else known[0])
+    first = clock.start + float(known[0])
     return first if clock.rate_hz is not None else first / rate  # a counter of frames
 
 

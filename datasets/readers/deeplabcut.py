@@ -1,4 +1,4 @@
-"""DeepLabCut CSV files with header rows in all common variants, and tables with flat column names."""
+"""DeepLabCut CSV files with header rows in all common variants."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .delimited import Layout, is_number, read_body, sniff
+from .delimited import Layout, read_body, sniff
+from .header import is_number
 from .pose import KeypointTable, finish_table
 from .roles import numeric_values
 from .source import Source
@@ -22,7 +22,7 @@ _LEVELS = {
     "bodypart": "part", "keypoints": "part", "keypoint": "part", "parts": "part", "coords": "axis", "coord": "axis",
     "coordinates": "axis",
 }  # fmt: skip
-_AXES = {"x": "x", "y": "y", "z": "z", "likelihood": "score", "score": "score", "confidence": "score", "p": "score"}
+AXES = {"x": "x", "y": "y", "z": "z", "likelihood": "score", "score": "score", "confidence": "score", "p": "score"}
 _MANGLED = re.compile(r"\.\d+$")
 Column = tuple[str, str, str]  # animal, part, and x, y, z or score
 
@@ -43,7 +43,7 @@ def _header_rows(layout: Layout) -> dict[str, int] | None:
     if "axis" not in found:  # the first column may be blank; find the row of x, y, likelihood
         for i, row in enumerate(top):
             cells = {_MANGLED.sub("", cell.strip().lower()) for cell in row[1:]} - {""}
-            if {"x", "y"} <= cells <= set(_AXES):
+            if {"x", "y"} <= cells <= set(AXES):
                 found["axis"] = i
     if "axis" in found and "part" not in found and found["axis"] > 0:
         found["part"] = found["axis"] - 1
@@ -76,8 +76,8 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
     axes = _demangle(layout.rows[rows["axis"]])
     animals = _demangle(layout.rows[rows["animal"]]) if "animal" in rows else ["animal"] * width
     # the first column is row names or frame numbers unless the axes start there
-    first = 0 if axes[0].lower() in _AXES and is_number(body[0][0]) and len(body[0]) == width else 1
-    below = replace(layout, header=("no",), skipped=layout.skipped + n_header - 1)
+    first = 0 if axes[0].lower() in AXES and is_number(body[0][0]) and len(body[0]) == width else 1
+    below = replace(layout, n_header=1, skipped=layout.skipped + n_header - 1)
     frame = read_body(source, below, [f"{i}" for i in range(width)])
     columns = [(a or "animal", p, _MANGLED.sub("", x)) for a, p, x in zip(animals, parts, axes, strict=True)]
     arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in range(first, width)]
@@ -86,14 +86,14 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
 
 def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: float | None, name: str) -> KeypointTable:
     """Assemble a recording from columns, without marker "animals" such as corners of the cage."""
-    if strange := [axis for *_, axis in columns if axis.lower() not in _AXES]:
+    if strange := [axis for *_, axis in columns if axis.lower() not in AXES]:
         raise DataError(f"{name}: {strange[0]!r} is not a coordinate; expected x, y and likelihood.")
     found: dict[Column, npt.NDArray[Any]] = {}
     by_animal: dict[str, dict[str, None]] = {}  # ordered sets of parts
     for (animal, part, axis), values in zip(columns, arrays, strict=True):
-        found.setdefault((animal, part, _AXES[axis.lower()]), values)
+        found.setdefault((animal, part, AXES[axis.lower()]), values)
         its_parts = by_animal.setdefault(animal, {})
-        if _AXES[axis.lower()] in ("x", "y"):
+        if AXES[axis.lower()] in ("x", "y"):
             its_parts.setdefault(part)
     most = max(by_animal.values(), key=len)
     if not most:
@@ -123,58 +123,3 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
         notes.append("the third coordinate (z) was left out")
     recording = KeypointTable(xy, tuple(animals), tuple(parts), scores=scores, name=name, notes=tuple(notes))
     return finish_table(recording, rate_hz)
-
-
-def flat_columns(names: list[str]) -> list[Column] | None:
-    """Return (animal, part, axis) of columns such as mouse1_nose_y, or None for other tables.
-
-    Other columns get ("", "", "").
-    """
-    split = [
-        re.match(r"^(.+?)[ _.\-]+(x|y|z|likelihood|score|confidence|p)$", name.strip(), re.IGNORECASE) for name in names
-    ]
-    stems = {found[1] for found in split if found and found[2].lower() == "x"}
-    stems &= {found[1] for found in split if found and found[2].lower() == "y"}
-    if len(stems) < 2:
-        return None
-    animal_of = _split_animals(sorted(stems))
-    columns: list[Column] = []
-    for found in split:
-        if found is None or found[1] not in stems:
-            columns.append(("", "", ""))
-        else:
-            columns.append((*animal_of[found[1]], _AXES[found[2].lower()]))
-    return columns
-
-
-def _split_animals(stems: list[str]) -> dict[str, tuple[str, str]]:
-    """Return (animal, part) of each name if a first or last word separates animals."""
-    sides = {"left", "right", "l", "r", "front", "back", "fore", "hind", "upper", "lower", "top", "bottom", "tail"}
-    for at in (-1, 0):
-        split: dict[str, tuple[str, str]] = {}
-        for stem in stems:
-            words = re.split(r"[ _.\-]+", stem)
-            if len(words) < 2:
-                break
-            split[stem] = (words[at], " ".join(words[:-1] if at == -1 else words[1:]))
-        parts: dict[str, set[str]] = {}
-        for animal, part in split.values():
-            parts.setdefault(animal, set()).add(part)
-        alike = len(split) == len(stems) and len({frozenset(its) for its in parts.values()}) == 1
-        # ear left and hip left are two parts, not two animals
-        only_sides = all(part.lower() in sides for _, part in split.values())
-        if alike and len(parts) <= 8 and not only_sides and not sides & {animal.lower() for animal in parts}:
-            if len(parts) == 1 and not next(iter(parts)).isdigit():
-                continue  # a shared word is not an animal, unless it is a number
-            return {stem: (f"animal {a}" if a.isdigit() else a, part) for stem, (a, part) in split.items()}
-    return {stem: ("animal", stem.replace("_", " ")) for stem in stems}
-
-
-def read_flat(frame: pd.DataFrame, rate_hz: float | None, name: str) -> KeypointTable | None:
-    """Read a table with columns named by part and coordinate, or return None."""
-    columns = flat_columns([str(column) for column in frame.columns])
-    if columns is None:
-        return None
-    at = [j for j, column in enumerate(columns) if column[2]]
-    arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in at]
-    return assemble([columns[j] for j in at], arrays, rate_hz, name)

@@ -17,17 +17,15 @@ import pandas as pd
 from gdm_core.errors import DataError
 from gdm_core.trials import working_precision
 
+from .doubts import Answers, Doubt
+from .header import MISSING, find_header, find_notation, is_number
+from .roles import looks_like_time
 from .source import BoundedStream, Source, brief, refuse_damage
 
 _DELIMITERS = (",", ";", "\t", "|")
 SPACES = r"\s+"
 _SEPARATOR_LINE = re.compile(r"""^\s*["']?sep=([,;|\t])["']?[\s;,]*$""", re.IGNORECASE)
 _MAX_PREAMBLE = 50  # lines before the header
-_NUMBER = re.compile(r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
-_COMMA_NUMBER = re.compile(r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$")
-MISSING = (
-    "", "-", "--", "?", "missing", "none", "None", "null", "NULL", "NaN", "nan", "NA", "N/A", "n/a", "#N/A", "inf", "-inf",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,23 +35,17 @@ class Layout:
     encoding: str
     delimiter: str
     decimal: str
-    header: tuple[str, ...]  # the first row, or numbers if there is no header
+    header: tuple[str, ...]  # names of the columns, or the first row if there is no header
     skipped: int  # lines before the header
     rows: tuple[tuple[str, ...], ...] = field(repr=False)  # the first rows, header included
     preamble: int = 0  # lines before the header that are neither blank nor comments
-
-    @property
-    def has_header(self) -> bool:
-        return not all(is_number(cell) or cell.strip() in MISSING for cell in self.header)
-
-
-def is_number(cell: str) -> bool:
-    """Return True if a cell is a number with a decimal point or comma."""
-    return bool(_NUMBER.match(cell) or _COMMA_NUMBER.match(cell))
+    n_header: int = 1  # rows of names
+    thousands: str = ""  # sign between thousands
+    doubts: tuple[Doubt, ...] = ()
 
 
-def sniff(source: Source) -> Layout:
-    """Detect the format of a table from its first 256 kB."""
+def sniff(source: Source, answers: Answers | None = None) -> Layout:
+    """Detect the format of a table from its first 256 kB; `answers` may decide what commas mean."""
     head = source.head()
     encoding = _encoding(head, source)
     lines = list(io.StringIO(head.decode(encoding, errors="replace"), newline=""))
@@ -73,11 +65,12 @@ def sniff(source: Source) -> Layout:
     elif before and (names := _names_in_comment(before[-1], delimiter, rows, source)):
         rows, skipped = [names, *rows], skipped - 1
     cells = [cell for row in rows[1:] for cell in row]
-    commas = sum(bool(_COMMA_NUMBER.match(cell)) for cell in cells)
-    points = sum("." in cell and bool(_NUMBER.match(cell)) for cell in cells)
-    decimal = "," if delimiter != "," and commas > points else "."
+    decimal, thousands, doubts = find_notation(cells, delimiter, answers or {})
+    names, n_header = find_header(rows)
     n_preamble = sum(bool(line.strip()) for line in lines[:preamble])
-    return Layout(encoding, delimiter, decimal, rows[0], skipped + preamble, tuple(rows), n_preamble)
+    return Layout(
+        encoding, delimiter, decimal, names, skipped + preamble, tuple(rows), n_preamble, n_header, thousands, doubts
+    )
 
 
 def _first_line(lines: list[str], start: int) -> int:
@@ -186,15 +179,16 @@ _CHUNK_ROWS = 100_000
 # bytes, which pandas may drop): the cell becomes text, from which the mark is removed later.
 _LONG_EXPONENT = re.compile(r'([eE])(?=["+\-0-9\0]{5})')
 _MAYBE_LONG = re.compile(r'[eE]["+\-0-9\0]{0,4}\Z')
+_GROUPS = {",": r"^\s*[-+]?\d{1,3}(,\d{3})+(\.\d*)?\s*$", ".": r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?\s*$"}
 _MARK = "\ue000"  # a private-use character
 
 
-def read_delimited(source: Source) -> tuple[pd.DataFrame, list[str]]:
-    """Read the table, and return it with notes on its format."""
-    layout = sniff(source)
-    header = layout.header if layout.has_header else tuple(f"column {i + 1}" for i in range(len(layout.header)))
+def read_delimited(source: Source, answers: Answers | None = None) -> tuple[pd.DataFrame, list[str], tuple[Doubt, ...]]:
+    """Read the table, and return it with notes and doubts about its format."""
+    layout = sniff(source, answers)
+    header = layout.header if layout.n_header else tuple(f"column {i + 1}" for i in range(len(layout.header)))
     names, notes = unique_names(header)
-    body = layout.rows[1:] if layout.has_header else layout.rows
+    body = layout.rows[layout.n_header :]
     if not body:
         raise DataError(f"{source.name} has a header but no rows.")
     widths = Counter(len(row) for row in body)
@@ -204,7 +198,7 @@ def read_delimited(source: Source) -> tuple[pd.DataFrame, list[str]]:
     source.check_size(columns=len(names))
     if len(body[0]) > len(names):  # pandas would spend seconds on building an index
         raise _too_many_fields(source, names)
-    if not layout.has_header:
+    if not layout.n_header:
         notes.append("there is no header line; columns are numbered")
     if layout.delimiter != ",":
         notes.append(f"fields are separated by {_DELIMITER_NAMES.get(layout.delimiter, layout.delimiter)}")
@@ -212,7 +206,9 @@ def read_delimited(source: Source) -> tuple[pd.DataFrame, list[str]]:
         notes.append(f"{layout.preamble} lines before the header were skipped")
     if layout.decimal == ",":
         notes.append("decimals are written with a comma")
-    return read_body(source, layout, names), notes
+    if layout.n_header == 2:
+        notes.append("names are in two rows")
+    return read_body(source, layout, names), notes, layout.doubts
 
 
 def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
@@ -236,7 +232,7 @@ def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
                 decimal=layout.decimal,
                 header=None,
                 names=names,
-                skiprows=int(layout.has_header),
+                skiprows=layout.n_header,
                 na_values=list(MISSING),
                 skip_blank_lines=True,
                 low_memory=False,
@@ -251,7 +247,7 @@ def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
                         f"{source.name} has more than {most_rows:,} rows, the limit for {len(names)} columns. "
                         "Split the file, or save fewer rows of it."
                     )
-                pieces.append(compact(chunk))
+                pieces.append(compact(chunk, layout.thousands))
         except DataError:
             raise
         except (csv.Error, OverflowError, ValueError) as error:  # from pandas
@@ -291,14 +287,17 @@ def _explain(message: str, layout: Layout) -> str:
     if found:
         line = int(found[2]) + layout.skipped
         advice = "Correct the line, or its quotes."
-        if layout.has_header and int(found[2]) <= 1 + _MAX_PREAMBLE and int(found[3]) > len(layout.header):
+        if layout.n_header and int(found[2]) <= 1 + _MAX_PREAMBLE and int(found[3]) > len(layout.header):
             advice = "Remove lines above it that are not part of the table, or correct the line or its quotes."
         return f"line {line} has {found[3]} fields where {found[1]} are expected. {advice}"
     return f"the text cannot be split into rows and columns ({message.strip()})."
 
 
-def compact(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert text to categories, and numbers to single precision if that is precise enough."""
+def compact(frame: pd.DataFrame, thousands: str = "") -> pd.DataFrame:
+    """Convert text to categories, and numbers to single precision if that is precise enough.
+
+    thousands   sign to remove from text such as 1,291
+    """
     columns: dict[str, Any] = {}
     for name in frame.columns:
         column = frame[name]
@@ -306,8 +305,12 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
             words = column.astype(str)
             if words.str.contains(_MARK, regex=False).any():
                 words = words.str.replace(_MARK, "", regex=False)
+            if thousands and (grouped := words.str.match(_GROUPS[thousands])).any():
+                words = words.mask(grouped, words.str.replace(thousands, "", regex=False))
             columns[name] = words.where(column.notna(), None).astype("category")
-        elif column.dtype == np.float64 and not _needs_double(column.to_numpy()):
+        elif column.dtype == np.float64 and not (
+            looks_like_time(str(name).strip().lower()) or _needs_double(column.to_numpy())
+        ):
             with np.errstate(over="ignore"):  # overflow becomes infinite, which counts as missing
                 columns[name] = column.astype(np.float32)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from gdm_core.text import first_of
 from .archives import open_archive, read_arrays, to_strings
 from .deeplabcut import looks_like_deeplabcut
 from .delimited import compact, join_pieces, read_delimited, sniff, unique_names
+from .doubts import Answers, Doubt
 from .roles import is_numeric
 from .source import DAMAGE, Source, refuse_damage
 
@@ -110,21 +112,33 @@ READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xls
 _NAMES = ("channels", "channel_names", "names", "columns")  # NPZ arrays of channel names
 
 
-def read_frame(source: Source, sheet: str | None = None) -> tuple[pd.DataFrame, list[str], tuple[str, ...], str]:
-    """Return a file's table, notes on how it was read, and of a workbook the names of all sheets and of the one read."""
+@dataclass(frozen=True)
+class Parsed:
+    """A file's table, notes and doubts about it, and of a workbook the names of all sheets and of the one read."""
+
+    frame: pd.DataFrame
+    notes: list[str]
+    sheets: tuple[str, ...] = ()
+    sheet: str = ""
+    doubts: tuple[Doubt, ...] = ()
+
+
+def read_frame(source: Source, sheet: str | None = None, answers: Answers | None = None) -> Parsed:
+    """Read a table of any format."""
     workbook = source.suffix == ".xlsx" and not source.packed
     if sheet is not None and not workbook:
         raise ConfigError(f"{source.name} is not a workbook, so it has no sheet {sheet!r}. Omit the sheet.")
     if source.suffix in (".csv", ".tsv", ".txt", ".tab"):
         if looks_like_deeplabcut(sniff(source)):
             raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
-        return *read_delimited(source), (), ""
+        frame, notes, doubts = read_delimited(source, answers)
+        return Parsed(frame, notes, doubts=doubts)
     if source.packed:
         raise DataError(f"{source.name}: only text tables may be compressed with gzip. Unpack it first.")
     if workbook:
-        return read_workbook(source, sheet)
+        return Parsed(*read_workbook(source, sheet))
     if (read := READERS.get(source.suffix)) is not None:
-        return *read(source), (), ""
+        return Parsed(*read(source))
     raise DataError(
         f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with pandas, or keypoints "
         "with movement or sleap-io."

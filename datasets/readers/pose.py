@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.text import plural
 from gdm_core.trials import FloatArray, IntArray, Trial, Trials, with_recipe
 
 from ..features import egocentric_features
+from .doubts import Doubt, require_answers
 
 Scaling = Literal["auto", "pixels", "image", "standardised"]
 FeatureSet = Literal["keypoints", "egocentric"]
@@ -37,6 +39,7 @@ class KeypointTable:
     unit            unit of the coordinates, pixels if empty
     recordings      (name, frames) of each of several concatenated recordings, for `split`
     filled          [T, A, P] parts that `keypoints.clean` estimated, None if none
+    doubts          questions about the file, which must be answered before the conversion to trials
     recipe          identifies simulated data, as in `Trial`
     """
 
@@ -56,6 +59,7 @@ class KeypointTable:
     unit: str = ""
     recordings: tuple[tuple[str, int], ...] = ()
     filled: npt.NDArray[np.bool_] | None = None
+    doubts: tuple[Doubt, ...] = ()
     recipe: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +95,12 @@ class KeypointTable:
         """Names of the raw channels in array order: animal, then x or y, then part."""
         return tuple(f"{animal} {part} {axis}" for animal in self.animals for axis in "xy" for part in self.parts)
 
+    def sentence(self) -> str:
+        """Describe animals, parts, rate and frames."""
+        animals, parts = plural(len(self.animals), "animal"), plural(len(self.parts), "part")
+        each = " each" if len(self.animals) > 1 else ""
+        return f"{animals} with {parts}{each}, {self.rate_hz:.4g} Hz, {plural(self.n_frames, 'frame')}"
+
     def split(self) -> tuple[KeypointTable, ...]:
         """Split concatenated recordings; a single recording is returned alone."""
         if not self.recordings:
@@ -120,6 +130,7 @@ class KeypointTable:
             raise DataError(
                 f"{self.name!r} has {len(self.recordings)} recordings, so it needs several trials. Use to_trials."
             )
+        require_answers(self.name, self.doubts, {})
         xy = self.masked(min_score)
         if features == "egocentric":
             y, channels = egocentric_features(np.asarray(xy, np.float32), self.animals, self.parts, self.rate_hz)

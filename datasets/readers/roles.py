@@ -1,4 +1,4 @@
-"""Roles of table columns, guessed from names and values, and parsing of text as numbers, dates and times."""
+"""Roles of table columns, guessed from names and values, and parsing of text as numbers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError
 
+from .dates import parse_times
+
 # ---- parsing text ---------------------------------------------------------------------------------------------------
 # Pandas' parser overruns its memory on such exponents and crashes the server; the values are 0 or infinite anyway.
 _LONG_EXPONENT = r"[eE][+-]?\d{5}"
@@ -20,11 +22,7 @@ _PERCENT = r"^\s*[-+]?\d[\d.,]*\s*%\s*$"
 # 1,234.5 or 1,234,567 and 1.234,5: only unambiguous cells reveal the notation of a column
 _COMMA_GROUPS = r"^\s*[-+]?(\d{1,3}(,\d{3})+\.\d*|\d{1,3}(,\d{3}){2,})\s*$"
 _POINT_GROUPS = r"^\s*[-+]?\d{1,3}(\.\d{3})+,\d*\s*$"
-# with points the day is first; with slashes the month, unless a value exceeds 12
-_DATES = ("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%Y.%m.%d")
-_TIMES = ("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", ", %H:%M:%S", " %I:%M:%S %p", " %I:%M %p")
 _SAMPLE = 200
-_ENDLESS = r"(?:^|[^.\d])\d{9}"
 
 
 def parse_numbers(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
@@ -69,25 +67,6 @@ def format_cell(value: object) -> str:
     return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
 
 
-def parse_times(text: pd.Series[Any]) -> pd.Series[Any] | None:
-    """Parse dates or times such as 1:02:03.5; None if under half are valid."""
-    # pandas fails on very long hours, or misreads them
-    durations = pd.to_timedelta(text.mask(text.str.contains(_ENDLESS, regex=True)), errors="coerce")
-    if durations.notna().mean() > 0.5:
-        return durations
-    dates = pd.to_datetime(text, errors="coerce", utc=True, format="ISO8601")
-    if dates.notna().mean() > 0.5:
-        return dates
-    sample = text.iloc[np.unique(np.linspace(0, len(text) - 1, _SAMPLE).astype(int))].str.strip()
-    formats = [date + time for date in _DATES for time in _TIMES]
-    shares = [pd.to_datetime(sample, errors="coerce", utc=True, format=way).notna().mean() for way in formats]
-    if max(shares) > 0.5:
-        return pd.to_datetime(text.str.strip(), errors="coerce", utc=True, format=formats[int(np.argmax(shares))])
-    if pd.to_datetime(sample, errors="coerce", utc=True, format="mixed").notna().mean() > 0.5:
-        return pd.to_datetime(text, errors="coerce", utc=True, format="mixed")
-    return None
-
-
 def is_time_column(column: pd.Series[Any]) -> bool:
     """Return True if nearly all sampled texts are dates or times."""
     present = column.dropna()
@@ -95,7 +74,7 @@ def is_time_column(column: pd.Series[Any]) -> bool:
     if sample.str.contains(r"\d[:./-]\d", regex=True).mean() < 0.9:  # "5 days" is not a time of day
         return False
     found = parse_times(sample)
-    return found is not None and bool(found.notna().mean() >= 0.9)
+    return found is not None and bool(next(iter(found.values())).notna().mean() >= 0.9)
 
 
 # ---- roles of columns -----------------------------------------------------------------------------------------------
@@ -113,11 +92,12 @@ class Role(StrEnum):
 
 _TIME = re.compile(
     r"^(t|time|timestamp|datetime|date|when|clock|zeit|datum|uhrzeit|zeitstempel|seconds?|secs?|s|ms|millis(econds)?|"
-    r"elapsed|utc)([ _(\[.].*)?$|_(time|s|ms)$"
+    r"elapsed|utc|datenum|minutes?|hours?)([ _(\[./].*)?$|_(time|s|ms)$"
 )
 _FRAME = re.compile(
     r"^(frames?|frame[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
 )
+_FRAME_NUMBER = re.compile(r"^(frames?|frame[ _]?(no|number|index|idx|id))$")
 _ROW_NUMBER = re.compile(
     r"^(column 1|row|unnamed: ?0|index|level_0|__index_level_0__|#|no\.?|nr\.?)$"
 )  # if it counts rows
@@ -132,6 +112,7 @@ _SCORE = re.compile(r"(^|[ _.])(likelihoods?|scores?|confidence|probability|p|pr
 _POSITION = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"), ("pos x", "pos y"))
 _MAX_LABELS = 50
 _LABELLED = 0.05  # share of rows; text with fewer values is comments
+FIRST_COLUMN = "column 1"  # of a table without names
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -139,12 +120,18 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     """Guess a role for each column."""
     roles = {str(name): _guess(str(name), frame[name], len(frame)) for name in frame.columns}
     times = columns_with(roles, Role.TIME)
+    if not times and FIRST_COLUMN in roles and _is_regular(frame[FIRST_COLUMN]):
+        roles[FIRST_COLUMN], times = Role.TIME, [FIRST_COLUMN]
     # of several time columns, take the first that strictly increases
     best = next((name for name in times if _rises(frame[name])), times[0] if times else None)
     for name in times:
         if name != best:
             roles[name] = Role.CHANNEL if is_numeric(frame[name]) and not _rises(frame[name]) else Role.IGNORE
     labels = columns_with(roles, Role.LABEL)
+    group = next(iter(columns_with(roles, Role.GROUP)), None)
+    for name in roles:
+        if not times and _FRAME_NUMBER.match(name.strip().lower()) and _lacks_frames(frame, name, group):
+            roles[name] = Role.TIME
     # prefer a column called "label" or similar, then the one with the most values
     labels.sort(key=lambda name: (_LABEL.search(name.strip().lower()) is None, -frame[name].count()))
     for name in (*labels[1:], *columns_with(roles, Role.GROUP)[1:]):
@@ -256,6 +243,25 @@ def _rises(column: pd.Series[Any]) -> bool:
     values = numeric_values(column)
     values = values[np.isfinite(values)]
     return len(values) > 1 and bool((np.diff(values) > 0).all())
+
+
+def _is_regular(column: pd.Series[Any]) -> bool:
+    """Return True for numbers that increase by the same decimal step, as a clock does."""
+    steps = np.diff(numeric_values(column).astype(np.float64))
+    usual = float(np.median(steps)) if len(steps) > 1 else 0.0
+    return usual > 0 and usual % 1 != 0 and bool(np.mean(np.abs(steps - usual) < 0.01 * usual) > 0.9)
+
+
+def looks_like_time(key: str) -> bool:
+    """Return True if a lower-case name is that of a clock or frame number."""
+    return bool(_TIME.search(key) or _FRAME_NUMBER.match(key))
+
+
+def _lacks_frames(frame: pd.DataFrame, name: str, group: str | None) -> bool:
+    """Return True if frame numbers do not count the rows, or those of each group."""
+    values = pd.Series(numeric_values(frame[name]).astype(np.float64))
+    steps = (values if group is None else values.groupby(frame[group].to_numpy())).diff().dropna()
+    return len(steps) > 0 and bool((steps != 1).any())
 
 
 def is_row_number(column: pd.Series[Any]) -> bool:

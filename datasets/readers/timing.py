@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gdm_core.errors import ConfigError, DataError
+from gdm_core.errors import DataError
 
-from .roles import numeric_values, parse_times
+from .dates import compact_dates, is_clock, parse_times
+from .doubts import Answers, Doubt, require_answers
+from .roles import FIRST_COLUMN, numeric_values
 
-TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
-_IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+_IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
+UNITS = (*_IN_SECONDS, "frames")
 _EPOCH = 1e8  # larger times (three years) count from an epoch such as 1970, not from a recording's start
+_LATEST = 1e10  # seconds since 1970, in the year 2286
 _FAR = 100.0  # usual steps
 _MAX_ROWS = 5  # to name one by one
-_UNIT_IN_NAME = re.compile(r"(?:^|[ _(\[])(ms|us|ns|min|h|s|sec|secs|seconds|millis|milliseconds|frames?)[)\]]?$")
-_SPELLED = {"sec": "s", "secs": "s", "seconds": "s", "millis": "ms", "milliseconds": "ms", "frame": "frames"}
+_SPELLINGS = {
+    "s": "s sec secs second seconds", "ms": "ms msec msecs millis millisec milliseconds", "us": "us µs μs usec microseconds",
+    "ns": "ns nsec nanoseconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours", "d": "d day days datenum",
+    "frames": "frame frames",
+}  # fmt: skip
+_SPELLED = {word: unit for unit, words in _SPELLINGS.items() for word in words.split()}
+_UNIT_IN_NAME = re.compile(rf"(?:^|[ _(\[./-])({'|'.join(_SPELLED)})[)\]]?$")
+# days as Excel and MATLAB count them, 1954 to 2119 and 1954 to 2138
+_DAY_RANGES = ((20_000.0, 80_000.0), (714_000.0, 781_000.0))
+_FASTEST = 2_000.0  # samples per second; days read as seconds seem faster
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times of rows.
+
+    seconds   [T] time since the first row
+    unit      unit of the time column: frames, seconds, milliseconds or dates
+    start     first time, in seconds or frames; None for dates and seconds since 1970
+    doubts    questions about the unit or the order of day and month
+    """
+
+    seconds: npt.NDArray[np.float64]
+    unit: str
+    start: float | None = None
+    doubts: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,10 +89,12 @@ class Clock:
         return text
 
 
-def read_clock(column: pd.Series[Any], name: str, unit: TimeUnit = "auto") -> Clock:
-    """Read a clock from a column of numbers, timestamps or text."""
-    seconds, found, start = _parse_seconds(column, name, unit)
-    return clock_from_steps(seconds, found, np.diff(seconds[np.isfinite(seconds)]), name, start)
+def read_clock(column: pd.Series[Any], name: str) -> Clock:
+    """Read a clock from a column of numbers, timestamps or text; raise DataError in doubt."""
+    times = read_times(column, name, {})
+    require_answers(name, times.doubts, {})
+    seconds = times.seconds
+    return clock_from_steps(seconds, times.unit, np.diff(seconds[np.isfinite(seconds)]), name, times.start)
 
 
 def clock_from_steps(
@@ -85,15 +114,20 @@ def clock_from_steps(
     return Clock(seconds, unit, 1.0 / step, float(1 - np.mean(usual)), longest, backwards, start)
 
 
-def describe_times(column: pd.Series[Any], seconds: npt.NDArray[np.float64]) -> list[str]:
-    """Return notes on rows whose time is unreadable, or far from the times before and after."""
+def far_times(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return rows whose time is far from those of the rows before and after, which are close."""
     known = np.flatnonzero(np.isfinite(seconds))
     steps = np.diff(seconds[known])
-    far = np.abs(steps) > _FAR * np.median(np.abs(steps))
+    far = np.abs(steps) > _FAR * np.median(np.abs(steps)) if len(steps) else np.zeros(0, bool)
     there_and_back = far[:-1] & far[1:] & (np.sign(steps[:-1]) != np.sign(steps[1:]))
+    return known[1:-1][there_and_back]
+
+
+def describe_times(column: pd.Series[Any], seconds: npt.NDArray[np.float64]) -> list[str]:
+    """Return notes on rows whose time is unreadable, or far from the times before and after."""
     faults = (
         ("cannot be read", np.flatnonzero(~np.isfinite(seconds) & column.notna().to_numpy())),
-        ("is far from those of the rows before and after", known[1:-1][there_and_back]),
+        ("is far from those of the rows before and after", far_times(seconds)),
     )
     notes = []
     for fault, rows in faults:
@@ -103,37 +137,69 @@ def describe_times(column: pd.Series[Any], seconds: npt.NDArray[np.float64]) -> 
     return notes
 
 
-def _parse_seconds(
-    column: pd.Series[Any], name: str, unit: TimeUnit
-) -> tuple[npt.NDArray[np.float64], str, float | None]:
-    """Return times since the first row, their unit, and the start unless a date."""
-    if unit != "auto" and unit != "frames" and unit not in _IN_SECONDS:
-        raise ConfigError(f"unit is {unit!r}; choose auto, frames, {', '.join(_IN_SECONDS)}.")
+def read_times(column: pd.Series[Any], name: str, answers: Answers) -> Times:
+    """Read the times of rows; `answers` may decide the unit and the order of day and month."""
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
-        return _seconds_since_first(column, name), "timestamps", None
+        return Times(_seconds_since_first(column, name), "timestamps")
     values = numeric_values(column).astype(np.float64)
     if np.isfinite(values).sum() < 0.5 * column.notna().sum():
-        return _seconds_since_first(_parse_dates(column, name), name), "timestamps", None
+        return _read_dates(column, name, answers)
     if not np.isfinite(values).any():
         raise DataError(f"The time column {name!r} is empty. Choose another column, or none and enter the rate.")
-    chosen = _guess_unit(values, name) if unit == "auto" else unit
+    if "unit" not in answers and (dates := compact_dates(values)) is not None:
+        return Times(_seconds_since_first(dates, name), "timestamps")
+    doubt = Doubt("unit", f"In which unit is the time column {name!r}?", _possible_units(values, name))
+    unit = replace(doubt, choices=UNITS).chosen(answers) if "unit" in answers else doubt.choices[0]
     first = values[np.isfinite(values)][0]
-    scale = _IN_SECONDS.get(chosen, 1.0)
+    scale = _IN_SECONDS.get(unit, 1.0)
     start = float(first * scale)
-    if chosen == "frames" and start == 1:
+    if unit == "frames" and start == 1:
         start = 0.0  # frames counted from one start at the beginning of the video
-    return (values - first) * scale, chosen, start if abs(start) < _EPOCH else None
+    doubts = (doubt,) if len(doubt.choices) > 1 else ()
+    return Times((values - first) * scale, unit, start if abs(start) < _EPOCH else None, doubts)
 
 
-def _parse_dates(column: pd.Series[Any], name: str) -> pd.Series[Any]:
-    text = column.astype(object).astype(str)  # direct conversion fails for categories with missing values
-    dates = parse_times(text)
-    if dates is None:
+def _read_dates(column: pd.Series[Any], name: str, answers: Answers) -> Times:
+    kinds = column if isinstance(column.dtype, pd.CategoricalDtype) else column.astype(str).astype("category")
+    words = kinds.cat.categories.astype(str).to_series()
+    readings = parse_times(words)
+    if readings is None:
         raise DataError(
-            f"The time column {name!r} has neither numbers nor dates (such as {text.iloc[0][:40]!r}). "
+            f"The time column {name!r} has neither numbers nor dates (such as {words.iloc[0][:40]!r}). "
             "Choose another column, or none and enter the rate."
         )
-    return dates
+    codes = kinds.cat.codes.to_numpy()
+    found = {
+        choice: _seconds_since_first(pd.Series(values.to_numpy(), copy=False).reindex(codes), name)
+        for choice, values in readings.items()
+    }
+    rising = {choice: seconds for choice, seconds in found.items() if _is_rising(seconds)}
+    found = rising if len(rising) == 1 else found
+    first = next(iter(found))
+    if all(np.allclose(seconds, found[first], equal_nan=True) for seconds in found.values()):
+        found = {first: found[first]}  # all give the same recording
+    doubts: tuple[Doubt, ...] = ()
+    if len(found) > 1:
+        key = "dates" if "day first" in found else "clock"
+        doubts = (Doubt(key, f"How are times such as {words.iloc[0]!r} in the column {name!r} written?", tuple(found)),)
+    seconds = found[doubts[0].chosen(answers) if doubts else first]
+    return Times(_over_midnight(seconds) if is_clock(words) else seconds, "timestamps", None, doubts)
+
+
+def _is_rising(seconds: npt.NDArray[np.float64]) -> bool:
+    return bool((np.diff(seconds[np.isfinite(seconds)]) >= 0).all())
+
+
+def _over_midnight(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return times of day that go on over midnight."""
+    known = np.flatnonzero(np.isfinite(seconds))
+    steps = np.diff(seconds[known])
+    nights = np.cumsum(steps < -_IN_SECONDS["d"] / 2)
+    if not len(nights) or (steps[steps >= -_IN_SECONDS["d"] / 2] < 0).any():
+        return seconds
+    moved = seconds.copy()
+    moved[known[1:]] += nights * _IN_SECONDS["d"]
+    return moved
 
 
 def _seconds_since_first(column: pd.Series[Any], name: str) -> npt.NDArray[np.float64]:
@@ -143,26 +209,31 @@ def _seconds_since_first(column: pd.Series[Any], name: str) -> npt.NDArray[np.fl
     return np.asarray((column - present.iloc[0]).dt.total_seconds(), dtype=np.float64)
 
 
-def _guess_unit(values: npt.NDArray[np.float64], name: str) -> str:
-    """Guess the unit from the column's name, or else from the values."""
-    if found := _UNIT_IN_NAME.search(name.strip().lower()):
-        return _SPELLED.get(found[1], found[1])
+def _possible_units(values: npt.NDArray[np.float64], name: str) -> tuple[str, ...]:
+    """Return the possible units, most likely first: one from the column's name, or else by the values."""
     seen = values[np.isfinite(values)]
-    largest = float(np.abs(seen).max())
-    for unit, epoch in (("ns", 1e17), ("us", 1e14), ("ms", 1e11)):
+    largest, smallest = float(np.abs(seen).max()), float(seen.min())
+    named = _UNIT_IN_NAME.search(name.strip().lower())
+    unit = _SPELLED[named[1]] if named else ""
+    if unit and largest * _IN_SECONDS.get(unit, 1.0) < _LATEST:
+        return (unit,)
+    for unit, epoch in (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e9)):  # since 1970
         if largest > epoch:
-            return unit
-    if largest > 1e9:  # seconds since 1970
-        return "s"
-    steps = np.diff(seen)
-    steps = steps[steps > 0]
-    if len(steps) and np.all(np.mod(seen, 1) == 0):
-        step = float(np.median(steps))
-        if step == 1:
-            return "frames"
-        if 2 <= step <= 2000 and re.match(r"^(t|time|timestamp|elapsed)$", name.strip().lower()):
-            return "ms"
-    return "s"
+            return (unit,)
+    steps = np.abs(np.diff(seen))
+    step = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
+    if name == FIRST_COLUMN:  # the file has no names
+        return ("s", "ms", "min", "frames")
+    if any(low <= smallest and largest <= high for low, high in _DAY_RANGES) and 0 < step <= 1:
+        return ("d",) if step < 1 / _FASTEST else ("d", "s", "frames")
+    if np.all(np.mod(seen, 1) == 0):
+        counts = step == 1 and (steps > 0).mean() > 0.5  # else times are rounded to seconds
+        return ("frames",) if counts else ("s",) if step == 1 else ("ms", "s", "frames")
+    # fractions of a day, as Excel writes times of day
+    by_seconds = step * _IN_SECONDS["d"]
+    if smallest >= 0 and largest <= 1 and step < 1 / _FASTEST / 2 and abs(by_seconds - round(by_seconds)) < 0.01:
+        return ("d", "s")
+    return ("s",)
 
 
 def interpolate(
@@ -194,7 +265,7 @@ def resample(
     out = np.full((len(grid), values.shape[1]), np.nan, values.dtype)
     for j, seen in enumerate(np.isfinite(values).T):  # gaps differ between channels
         if seen.any():
-            out[:, j] = interpolate(grid, seconds[seen], values[seen, j], max_gap, dtype=values.dtype)
+            out[:, j] = interpolate(grid, seconds[seen], values[seen, j], max_gap, 1e-6 / rate_hz, dtype=values.dtype)
     return out
 
 

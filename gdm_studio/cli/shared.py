@@ -40,7 +40,23 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=float, metavar="HZ", help="samples per second (default: from a time column, else 1)"
     )
+    add_answer_option(parser)
     parser.add_argument("--sheet", help="sheet of a workbook (default: the first with numbers)")
+
+
+def add_answer_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that answers questions about a file."""
+    parser.add_argument(
+        "--answer", action="append", default=[], type=_split_answer, metavar="KEY=ANSWER",
+        help="answer to a question about the file, such as unit=ms; the error message about it names the choices",
+    )  # fmt: skip
+
+
+def _split_answer(text: str) -> tuple[str, str]:
+    key, sign, answer = text.partition("=")
+    if not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} has no '='; write KEY=ANSWER, such as unit=ms")
+    return key.strip(), answer.strip()
 
 
 def add_scale_option(parser: argparse.ArgumentParser, default: str = "samples") -> None:
@@ -92,6 +108,7 @@ def summarise(trials: Trials, options: argparse.Namespace) -> Trials:
 def add_recordings_options(parser: argparse.ArgumentParser) -> None:
     """Add options for reading files of recordings."""
     parser.add_argument("--rate", type=float, metavar="HZ", help="samples per second (default: from the files)")
+    add_answer_option(parser)
     parser.add_argument(
         "--features",
         choices=["egocentric", "keypoints"],
@@ -105,7 +122,7 @@ def read_recordings(paths: list[PathOrFile], options: argparse.Namespace) -> dic
     from datasets import cohort_files
 
     notes: list[str] = []
-    found = cohort_files.read_recordings(paths, options.rate, options.features, notes)
+    found = cohort_files.read_recordings(paths, options.rate, options.features, notes, dict(options.answer))
     for note in notes:
         print(note, file=sys.stderr)
     return found
@@ -120,7 +137,7 @@ def read_trials(options: argparse.Namespace) -> Trials:
     """Read the table and print to stderr how its columns were interpreted."""
     from datasets import tables
 
-    table = tables.read(options.data, sheet=options.sheet)
+    table = tables.read(options.data, sheet=options.sheet, answers=dict(options.answer))
     roles = _roles(table, options.columns, options.trial_column)
     trials = table.to_trials(roles, rate_hz=options.rate)
     for line in _describe_reading(table, roles, trials):
@@ -165,7 +182,8 @@ def _describe_reading(table: Table, roles: dict[str, Role], trials: Trials) -> l
             parts.append(f"{words} {found}")
     if ignored := columns_with(Role.IGNORE):
         parts.append(f"ignored {ignored}")
-    return [f"{table.name}: {'; '.join(parts)}.", *(f"{table.name}: {note}." for note in table.notes)]
+    notes = (*table.notes, *table.understand(roles).order.notes)
+    return [f"{table.name}: {'; '.join(parts)}.", *(f"{table.name}: {note}." for note in notes)]
 
 
 def print_json(value: Any) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
+from datasets.readers.doubts import Doubt
 from datasets.readers.quality import QualityReport
 from datasets.readers.roles import is_numeric, numeric_values
-from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
@@ -19,15 +20,16 @@ from gdm_core.units import unit_for
 from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, figure, note, points
 from gdm_studio.plot.figures.states import averaged, plain
 from pages.lab import Dataset
+from pages.lab.questions import ask
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
 from pages.ui.tables import rows_high
-from pages.your_data.intake import KEPT, OpenFile, TableOptions, edited, rate_of, remembered
+from pages.your_data.intake import KEPT, OpenFile, TableOptions, answered, edited, rate_of, remembered
 
-UNITS: dict[TimeUnit, str] = {
+UNITS: dict[str, str] = {
     "auto": "guessed", "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
-    "min": "minutes", "h": "hours", "frames": "frames",
+    "min": "minutes", "h": "hours", "d": "days", "frames": "frames",
 }  # fmt: skip
 ROLE_HELP = (
     "time: the clock. channel: modelled. position: x and y of a map, also modelled. label: expert labels, not modelled. "
@@ -38,52 +40,58 @@ FEW_OUTLIERS = 0.01  # share of all values up to which outliers are ignored by d
 EXTREME = 3.0  # ranges of the middle 90% beyond it
 
 
-def table_options(file: OpenFile, advanced: Any) -> TableOptions:
-    """Show the controls that the columns of a table need; rare ones go to `advanced`."""
+def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions:
+    """Show the controls that the columns of a table need; rare ones go to `advanced`, questions to their place."""
     table, of = file.content, file.scope
     assert isinstance(table, Table)
     roles = edited_roles(file)
     shell.section("Samples")
-    unit: TimeUnit = "auto"
+    unit = "auto"
     clock = next((name for name, role in roles.items() if role == Role.TIME), None)
     if clock is not None and is_numeric(table.frame[clock]):
         unit = one_of("Time unit", UNITS, key="unit", of=of, help=f"Guessed from name and values of {clock!r}.")
+    with questions:
+        answers = ask(lambda given: _doubts(file, given, roles), of, {} if unit == "auto" else {"unit": unit})
+    table = answered(file, answers)
     rate = number("Sampling rate (Hz; 0 = from file)", 0.0, 1e6, 0.0, key="rate", of=of)
-    timed = _is_timed(table, roles, unit, rate)
+    timed = _is_timed(table, roles, rate)
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
     text = "Interpolates short gaps linearly. The model estimates longer ones."
     fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=text)
     text = "Outliers count as missing values. On by default if they are rare and extreme."
-    outliers = switch("Ignore outliers", has_few_extremes(file, roles, unit), key="outliers", of=of, help=text)
+    outliers = switch("Ignore outliers", has_few_extremes(table, file.digest, roles), key="outliers", of=of, help=text)
     text = "Resamples irregular time to a fixed step."
     resample = clock is not None and switch("Resample", False, key="even", of=of, help=text, at=advanced)
     text = "Whether x and y are channels too."
     known = Role.POSITION in roles.values()
     place = not known or switch("Model position too", True, key="places", of=of, help=text, at=advanced)
-    return TableOptions(tuple(roles.items()), rate or None, unit, resample, fill, outliers, place)
+    return TableOptions(tuple(roles.items()), tuple(answers.items()), rate or None, resample, fill, outliers, place)
 
 
-def _is_timed(table: Table, roles: dict[str, str], unit: TimeUnit, rate: float) -> bool:
+def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -> Sequence[Doubt]:
+    try:
+        return answered(file, answers).understand(roles).doubts
+    except GdmError:  # contradicting roles; the report shows the message
+        return ()
+
+
+def _is_timed(table: Table, roles: dict[str, str], rate: float) -> bool:
     """Return True if the sampling rate is known."""
     try:
-        return rate_of(table, TableOptions(tuple(roles.items()), rate or None, unit)) is not None
+        return rate_of(table, TableOptions(tuple(roles.items()), rate_hz=rate or None)) is not None
     except GdmError:  # contradicting roles; the report shows the message
         return bool(rate)
 
 
-def report_of(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> QualityReport:
+def report_of(table: Table, digest: str, roles: dict[str, str]) -> QualityReport:
     """Return the quality report, computed once."""
-    table = file.content
-    assert isinstance(table, Table)
-    return remembered(repr((file.digest, roles, unit)), lambda: table.report(roles, unit), "report")
+    return remembered(repr((digest, roles, table.answers)), lambda: table.report(roles), "report")
 
 
-def has_few_extremes(file: OpenFile, roles: dict[str, str], unit: TimeUnit) -> bool:
+def has_few_extremes(table: Table, digest: str, roles: dict[str, str]) -> bool:
     """Return True if outliers are rare, and some are so far off that they would dominate a fit."""
-    table = file.content
-    assert isinstance(table, Table)
     try:
-        report = report_of(file, roles, unit)
+        report = report_of(table, digest, roles)
     except GdmError:
         return False
     if not 0 < report.outliers <= FEW_OUTLIERS * report.n_samples * len(report.channels):
@@ -115,8 +123,7 @@ def _key(file: OpenFile) -> str:
 
 def table_panel(file: OpenFile, options: TableOptions) -> bool:
     """Show roles, report and channels; return True if the table can be fitted."""
-    table = file.content
-    assert isinstance(table, Table)
+    table = answered(file, dict(options.answers))
     guessed = pd.DataFrame(
         {
             "column": list(table.roles),
@@ -140,10 +147,12 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
         )
     with shell.panel("report", "Data quality"):
         try:
-            report = report_of(file, dict(options.roles), options.unit)
+            report = report_of(table, file.digest, dict(options.roles))
         except GdmError as error:
             shell.error("These roles contradict each other", str(error))
             return False
+        known = table.understand(dict(options.roles))
+        shell.quiet(f"{known.sentence()}.")
         show_report(report.sentences())
         if report.outliers:
             shell.quiet(
@@ -158,7 +167,7 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
             shell.quiet("No time column or sampling rate: time is in steps.")
         group = next((table.frame[name] for name, role in options.roles if role == Role.GROUP), None)
         plot(lines(y, names, rate, len(y) if group is None else int(group.value_counts().max())), key="first-look")
-    return True
+    return not known.doubts
 
 
 def missing(table: Table, name: str) -> float:

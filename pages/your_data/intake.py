@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -16,7 +16,7 @@ import streamlit as st
 
 from datasets import keypoints
 from datasets.keypoints import KeypointTable
-from datasets.readers.timing import TimeUnit
+from datasets.readers.doubts import Doubt
 from datasets.splits import split_trials
 from datasets.tables import Role, Table
 from pages.lab import Dataset, live
@@ -73,10 +73,12 @@ class OpenFile:
         """The sheet that was read."""
         return self.content.sheet if isinstance(self.content, Table) else ""
 
-    @property
-    def read_as(self) -> str:
-        """Arguments of `tables.read` in a script."""
-        return ", ".join([repr(self.name), *[f"sheet={self.sheet!r}"] * (len(self.sheets) > 1)])
+    def read_as(self, answers: Mapping[str, str]) -> str:
+        """Return the arguments of `tables.read` in a script."""
+        sheet, answered = len(self.sheets) > 1, len(answers) > 0
+        return ", ".join(
+            [repr(self.name), *[f"sheet={self.sheet!r}"] * sheet, *[f"answers={dict(answers)!r}"] * answered]
+        )
 
     @property
     def tracked(self) -> bool:
@@ -176,18 +178,21 @@ def digest_of(file: BinaryIO) -> str:
     return found.hexdigest()
 
 
-def open_file(file: Any, name: str, digest: str) -> OpenFile:
+def open_file(file: Any, name: str, digest: str, answers: Mapping[str, str] | None = None) -> OpenFile:
     """Read the file once per session. An invalid file raises an error and does not replace an earlier one.
 
-    digest  of its content, the scope of the chosen sheet
+    digest   of its content, the scope of the chosen sheet
+    answers  answers to questions about its format
     """
     sheet = st.session_state.get(sheet_key(digest))
     kept: OpenFile | None = st.session_state.get(KEPT)
     if kept is not None and (kept.source, kept.name) == (digest, name) and sheet in (None, kept.sheet):
-        return kept
-    content = keypoints.read_any(file, name, sheet=sheet)
+        same = answers is None or not isinstance(kept.content, Table) or kept.content.answers == answers
+        if same:
+            return kept
+    content = keypoints.read_any(file, name, sheet=sheet, answers=answers)
     discard()
-    read = content.sheet if isinstance(content, Table) else ""
+    read = f"{content.sheet}{answers or ''}" if isinstance(content, Table) else ""
     st.session_state[KEPT] = made = OpenFile(name, f"{digest}-{read}", content, digest)
     return made
 
@@ -223,24 +228,39 @@ def edited(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, 
     return base, now
 
 
-def as_poses(file: OpenFile) -> OpenFile:
-    """Return the table as keypoints if its columns are named like body parts, else unchanged."""
+def answered(file: OpenFile, answers: Mapping[str, str]) -> Table:
+    """Return the table with answers to questions about its times and names, the same object in every run."""
     table = file.content
     assert isinstance(table, Table)
-    found = remembered(file.digest, lambda: keypoints.from_table(table), "keypoints")
+    whole = {**table.answers, **answers}
+    key = repr((file.digest, sorted(whole.items())))
+    return remembered(key, lambda: replace(table, answers=whole), f"answered-{sorted(whole.items())}")
+
+
+def as_poses(file: OpenFile, answers: Mapping[str, str] | None = None) -> OpenFile:
+    """Return the table as keypoints if its columns are named like body parts, else unchanged."""
+    table = answered(file, answers or {})
+    digest = f"{file.digest}-poses{answers or ''}"
+    found = remembered(digest, lambda: keypoints.from_table(table), f"keypoints-{answers}")
     if found is None:
         return file
-    return OpenFile(file.name, f"{file.digest}-poses", found, file.source, f"tables.read({file.read_as})")
+    return OpenFile(file.name, digest, found, file.source, f"tables.read({file.read_as(table.answers)})")
+
+
+def pose_doubts(file: OpenFile, answers: Mapping[str, str]) -> tuple[Doubt, ...]:
+    """Return the questions that remain about a table of keypoints."""
+    posed = as_poses(file, answers).content
+    return posed.doubts if isinstance(posed, KeypointTable) else ()
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TableOptions:
-    """Options of a table: roles, and the arguments of `Table.to_trials`."""
+    """Options of a table: roles, answers to its questions, and the arguments of `Table.to_trials`."""
 
     roles: tuple[tuple[str, str], ...]
+    answers: tuple[tuple[str, str], ...] = ()
     rate_hz: float | None = None
-    unit: TimeUnit = "auto"
     resample_to_fixed_step: bool = False
     fill_seconds: float = 0.0
     drop_outliers: bool = False
@@ -248,27 +268,26 @@ class TableOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Table.to_trials`."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "roles"}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("roles", "answers")}
 
 
 def from_table(file: OpenFile, options: TableOptions) -> Dataset:
     """Convert a table to trials and hold out the last ones."""
-    table = file.content
-    assert isinstance(table, Table)
+    table = answered(file, dict(options.answers))
     roles = dict(options.roles)
     trials = table.to_trials(roles, **options.arguments())
     train, test = split_trials(trials)
     about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
     return from_trials(
         f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
-        notes=table.report(roles, options.unit).sentences(), licences=(OWN,), of=file.scope, name=file.stem, keep=False,
+        notes=table.report(roles).sentences(), licences=(OWN,), of=file.scope, name=file.stem, keep=False,
         unit="step" if rate_of(table, options) is None else "s",
     )  # fmt: skip
 
 
 def rate_of(table: Table, options: TableOptions) -> float | None:
     """Return the sampling rate that was entered or that the time column has; None if unknown."""
-    clock = table.clock(dict(options.roles), options.unit)
+    clock = table.clock(dict(options.roles))
     return options.rate_hz or (None if clock is None else clock.rate_hz)
 
 
@@ -280,7 +299,7 @@ def table_recipe(file: OpenFile, roles: Mapping[str, str], options: TableOptions
         f"{key}={value!r}" for key, value in options.arguments().items() if value != default.arguments()[key]
     )
     lines = [
-        f"table = tables.read({file.read_as})",
+        f"table = tables.read({file.read_as(answered(file, dict(options.answers)).answers)})",
         f"trials = table.to_trials({used!r}{', ' + given if given else ''})",
         "train, test = splits.split_trials(trials)",
     ]

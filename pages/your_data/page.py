@@ -10,11 +10,12 @@ from typing import Any, BinaryIO
 import streamlit as st
 
 from datasets import keypoints, tables
-from datasets.readers.deeplabcut import flat_columns
+from datasets.readers.flat import flat_columns
 from gdm_core.errors import DataError, GdmError
 from pages.lab import Dataset
+from pages.lab.questions import ask
 from pages.lab.recording import recording_page
-from pages.ui import navigation, shell
+from pages.ui import navigation, settings, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
 from pages.ui.uploads import uploader
@@ -48,6 +49,11 @@ def read(source: BinaryIO, name: str) -> intake.OpenFile:
     with st.spinner(f"Reading {name}"):
         digest = intake.digest_of(source)
         file = intake.open_file(source, name, digest)
+    if isinstance(file.content, tables.Table) and file.content.doubts:
+        asked = file.content.doubts
+        with questions:
+            answers = ask(lambda _: asked, settings.scope(digest))
+        file = intake.open_file(source, name, digest, answers)
     if len(file.sheets) > 1:
         assert isinstance(file.content, tables.Table)
         st.selectbox(
@@ -98,11 +104,15 @@ def show_introduction() -> None:
 def choose_reading(file: intake.OpenFile) -> intake.OpenFile:
     """Offer to read a table as keypoints if its columns are named like body parts."""
     table = file.content
-    if not isinstance(table, tables.Table) or flat_columns(list(table.columns)) is None:
+    if not isinstance(table, tables.Table) or flat_columns(table.columns) is None:
         return file
     text = "Columns such as nose_x and nose_y are body parts instead of channels."
     start = keypoints.looks_like_keypoints(table)
-    return intake.as_poses(file) if switch("Read as keypoints", start, key="posed", of=file.scope, help=text) else file
+    if not switch("Read as keypoints", start, key="posed", of=file.scope, help=text):
+        return file
+    with questions:
+        answers = ask(lambda given: intake.pose_doubts(file, given), file.scope)
+    return intake.as_poses(file, answers)
 
 
 def pose_data(file: intake.OpenFile) -> Dataset | None:
@@ -124,7 +134,7 @@ def pose_data(file: intake.OpenFile) -> Dataset | None:
 def table_data(file: intake.OpenFile) -> Dataset | None:
     """Show the check of a table and return its data; None if nothing can be fitted."""
     with options_place(file):
-        options = check.table_options(file, page.advanced)
+        options = check.table_options(file, page.advanced, questions)
     with check_panel(file):
         if not check.table_panel(file, options):
             return None
@@ -146,7 +156,7 @@ def show_summary(file: intake.OpenFile, data: Dataset | None) -> None:
     """Show what a fit would use, and the button that starts it."""
     st.html('<p class="gdm-panel-title">Fit</p>')
     if data is None:
-        shell.quiet("Correct the columns or settings first.")
+        shell.quiet("Answer the questions, or correct the columns or settings first.")
     else:
         shell.quiet(
             f"Trials: {len(data.train)} training, {len(data.test)} held-out. "
@@ -169,6 +179,7 @@ intake.open_linked_example()
 page = shell.frame("your_data", share=show_no_link if intake.is_private() else None)
 if intake.is_private():
     navigation.warn_before_unload()
+questions = page.picture.container()
 file, data = None, None
 try:
     file = choose_file()

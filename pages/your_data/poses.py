@@ -185,8 +185,8 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
         if not (options.animals and options.parts):
             shell.error("Nothing is selected", "Keep at least one animal and one part.")
             return False
-        shell.quiet(f"{table.n_frames:,} frames.")
+        shell.quiet(f"{table.sentence()}.")
         show_report(
             keypoints.report(select(table, options), max(float(dict(options.repairs)["min_score"]), 1e-6)).sentences()
         )
-    return True
+    return not table.doubts

@@ -260,7 +260,7 @@ def test_frequent_outliers_and_clean_waves_are_kept_by_default(session):
     for content in (waves(3000, 8.0), table.to_csv(index=False).encode()):
         file = read("waves.csv", content)
         roles = {name: str(role) for name, role in file.content.roles.items()}
-        assert not check.has_few_extremes(file, roles, "auto")
+        assert not check.has_few_extremes(file.content, file.digest, roles)
 
 
 def test_missing_share_matches_the_report(session):
@@ -319,3 +319,16 @@ def test_share_of_missing_values_is_said(engine):
     table.loc[100:130, "c1"] = np.nan
     app = uploaded("waves.csv", table.to_csv(index=False).encode())
     assert "2.6% of values are missing; the model estimates them" in html(app)
+
+
+def test_open_question_keeps_fit_disabled_until_answered(engine):
+    table = pd.read_csv(io.BytesIO(waves(600, 20.0)))
+    table["time"] = np.arange(600) * 20
+    app = uploaded("steps.csv", table.to_csv(index=False).encode())
+    assert app.button(key="fit").disabled
+    next(box for box in app.selectbox if box.key.startswith("_ask-unit")).set_value("s").run()
+    app.button(key="fit").click().run()
+    assert [job.work.trials[0].rate_hz for job in engine.jobs if job.name == "fit"] == [pytest.approx(0.05)]
+    app.session_state["view"] = "Export"
+    app.run()
+    assert "answers={'unit': 's'}" in script_of(app)

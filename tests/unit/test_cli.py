@@ -62,6 +62,17 @@ def test_unusable_scale_is_refused(capsys, csv, scale):
     assert "--scale" in capsys.readouterr().err
 
 
+def test_open_question_about_a_file_needs_an_answer(capsys, csv):
+    frame = pd.read_csv(csv)
+    frame["time"] = np.arange(300) * 20
+    frame.to_csv(csv, index=False)
+    command = ("fit", csv, "--model", "simple", "--states", 2, "--out", csv.with_suffix(".safetensors"))
+    assert main([*map(str, command)]) == 2
+    assert '--answer unit="ms"' in capsys.readouterr().err
+    _, fitted = run_json(capsys, *command, "--answer", "unit=ms")
+    assert fitted["samples"] == 300
+
+
 def test_windows_are_fitted_and_states_return_to_samples(capsys, csv, tmp_path):
     file = tmp_path / "model.safetensors"
     options = ("--scale", 4, "--trial-column", "none")

@@ -174,13 +174,15 @@ def test_table_with_several_recordings_is_split():
     frame.loc[5, "recording"] = None
     made = poses_of(frame)
     assert [name for name, _ in made.recordings] == [f"recording r{r}, animal {a}" for r in (1, 2) for a in (1, 2)]
-    assert [frames for _, frames in made.recordings] == [29, 30, 30, 30]
+    assert [frames for _, frames in made.recordings] == [30, 30, 30, 30]
+    assert np.flatnonzero(np.isnan(made.xy[:, 0, 0, 0])).tolist() == [5]  # its place in time stays
     assert made.rate_hz == pytest.approx(20)
     assert made.notes[:3] == (
         "'recording' and 'animal' separate 4 recordings; each is a trial",
         "'group' (saline, drug) does not separate recordings and was ignored",
         "1 of 120 rows without a recording were left out",
     )
+    assert made.notes[3] == "1 gap of up to 0.1 s became 1 missing row"
     assert not any("assumed" in note for note in made.notes)
     train, test = split_recording(made)
     assert ([part.name for part in train], [part.name for part in test]) == (

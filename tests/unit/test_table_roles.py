@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,6 @@ def test_edited_roles_replace_guesses():
         ("time", np.arange(100) / 30, 30),
         ("time", (np.arange(100) / 30).round(3), 30),
         ("time_ms", np.arange(100) * 40, 25),
-        ("t", np.arange(100) * 20, 50),
         ("timestamp", 1.7e9 + np.arange(100) / 10, 10),
         ("timestamp", 1_700_000_000_000 + np.arange(100) * 100, 10),
         ("time (min)", np.arange(100) / 60, 1),
@@ -115,7 +115,7 @@ def test_frame_counter_gives_no_rate():
     table = read({"time": np.arange(50), "a": np.arange(50.0) % 7})
     clock = table.clock()
     assert clock.rate_hz is None
-    assert table.clock(unit="s").rate_hz == 1.0  # type: ignore[union-attr]
+    assert replace(table, answers={"unit": "s"}).clock().rate_hz == 1.0
     assert any("counts frames" in note for note in table.report().notes)
     with pytest.raises(ConfigError, match="Resampling needs a time column"):
         table.to_trials(resample_to_fixed_step=True)
@@ -146,9 +146,10 @@ def test_time_that_goes_back_is_sorted():
     seconds = np.arange(50) / 10
     seconds[[20, 21]] = seconds[[21, 20]]
     table = read({"time": seconds, "a": seconds**2})
-    assert any("does not increase at 1 row" in sentence for sentence in table.report().sentences())
-    y = table.to_trials(resample_to_fixed_step=True)[0].y[:, 0]
-    np.testing.assert_allclose(y, (np.arange(50) / 10) ** 2, atol=1e-5)
+    assert "rows were sorted by time, which went back at 1 row" in report_text(table)
+    for even in (False, True):
+        y = table.to_trials(resample_to_fixed_step=even)[0].y[:, 0]
+        np.testing.assert_allclose(y, (np.arange(50) / 10) ** 2, atol=1e-5)
 
 
 def test_only_short_gaps_are_filled():
@@ -390,7 +391,7 @@ def test_words_and_session_days_are_no_time():
     assert table.roles["session"] is Role.GROUP
 
 
-@pytest.mark.parametrize("jump", [10.0, 0.07])
+@pytest.mark.parametrize("jump", [1.0, 0.07])
 def test_clock_jump_is_reported(jump: float):
     seconds = np.arange(N) / 50 + jump * (np.arange(N) > 200)
     assert f"the longest step is {jump + 0.02:.3g} s, the usual one 0.02 s" in report_text(

@@ -1,0 +1,181 @@
+"""Order of rows in time: out of order, repeated times, restarts and gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError
+from gdm_core.text import plural
+
+from .doubts import Answers, Doubt
+from .timing import far_times
+
+Rows = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+_REGULAR = 0.9  # share of steps within a tenth of the usual one
+_LOCAL = 10  # rows that a row may be from its place in time
+_SHORTEST = 10  # rows of a recording
+_OFTEN = 0.2  # share of repeated times that suggests rounded times
+_MAX_ROWS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Order:
+    """Rows of each trial in time order.
+
+    trials    (name, rows) of each trial; -1 for rows that the file lacks
+    seconds   [T] times of the file's rows
+    notes     sentences about what was done
+    doubts    questions that the times do not answer
+    """
+
+    trials: tuple[tuple[str, Rows], ...]
+    seconds: Floats
+    notes: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+
+
+def arrange(seconds: Floats, trials: Sequence[tuple[str, Rows]], answers: Answers, frames: bool = False) -> Order:
+    """Sort rows by time, and split or complete trials, where that is clearly right or answered.
+
+    seconds   [T] times of the rows, NaN if unknown
+    trials    (name, rows) of each trial
+    frames    whether times count frames
+    """
+    seconds, notes, doubts = seconds.copy(), list[str](), list[Doubt]()
+    named = [(name, rows, _known_times(seconds[rows])) for name, rows in trials]
+    back = [int((np.diff(times) < 0).sum()) for _, _, times in named]
+    if sum(back):
+        choice = "sort"
+        if not all(_is_shuffled(times) for (_, _, times), n in zip(named, back, strict=True) if n):
+            question = (
+                f"Time goes back at {plural(sum(back), 'row')}. Does a recording start there, are rows out of order, "
+                "or is the order of the file right?"
+            )
+            doubts.append(Doubt("order", question, ("recordings", "sort", "file")))
+            choice = doubts[-1].chosen(answers)
+        named = [one for each in named for one in _reorder(*each, choice)]
+        if choice == "sort":
+            notes.append(f"rows were sorted by time, which went back at {plural(sum(back), 'row')}")
+    same = sum(int((np.diff(times) == 0).sum()) for _, _, times in named)
+    if same:
+        usual: tuple[str, ...] = ("first", "keep", "spread")
+        rounded = same > _OFTEN * sum(len(rows) for _, rows, _ in named)
+        question = (
+            f"{plural(same, 'row')} repeat the time of the row before. Use the first row of each time, keep all rows, or "
+            "spread the rows evenly because times are rounded?"
+        )
+        doubts.append(Doubt("repeats", question, usual[::-1] if rounded else usual))
+        choice = doubts[-1].chosen(answers)
+        named = [_resolve_repeats(name, rows, times, choice) for name, rows, times in named]
+        if choice == "spread":
+            for _, rows, times in named:
+                seconds[rows] = times
+        elif choice == "first":
+            notes.append(f"{plural(same, 'row')} that repeat a time were left out")
+    return _complete(named, seconds, notes, doubts, answers, frames)
+
+
+def _known_times(times: Floats) -> Floats:
+    """Return times, estimated from the rows around where they are unknown or far off."""
+    usable = np.isfinite(times)
+    usable[far_times(times)] = False
+    at, known = np.arange(len(times)), np.flatnonzero(usable)
+    if len(known) in (0, len(times)):
+        return times
+    step = float(np.median(np.diff(times[known]))) if len(known) > 1 else 0.0
+    found = np.interp(at, known, times[known])
+    return found + step * (np.minimum(at - known[0], 0) + np.maximum(at - known[-1], 0))
+
+
+def _is_shuffled(times: Floats) -> bool:
+    """Return True if sorting is clearly right: it gives a regular clock, or moves few rows a little."""
+    steps = np.diff(times)
+    order = np.argsort(times, kind="stable")
+    sorted_steps = np.diff(times[order])
+    if (steps <= 0).all():
+        return True
+    if not (sorted_steps > 0).all():
+        return False
+    near = int(np.abs(order - np.arange(len(times))).max()) <= _LOCAL
+    return _regularity(sorted_steps) >= _REGULAR or ((steps < 0).mean() <= 0.01 and near)
+
+
+def _regularity(steps: Floats) -> float:
+    usual = np.median(steps)
+    return float((np.abs(steps - usual) <= 0.1 * usual).mean())
+
+
+def _reorder(name: str, rows: Rows, times: Floats, choice: str) -> list[tuple[str, Rows, Floats]]:
+    if choice == "sort":
+        order = np.argsort(times, kind="stable")
+        return [(name, rows[order], times[order])]
+    starts = np.flatnonzero(np.diff(times) < 0) + 1
+    if choice == "file" or not len(starts):
+        return [(name, rows, times)]
+    pieces = zip(np.split(rows, starts), np.split(times, starts), strict=True)
+    return [(f"{name} part {i + 1}", *piece) for i, piece in enumerate(pieces)]
+
+
+def _resolve_repeats(name: str, rows: Rows, times: Floats, choice: str) -> tuple[str, Rows, Floats]:
+    new = np.concatenate([[True], np.diff(times) != 0])
+    if choice == "first":
+        return name, rows[new], times[new]
+    if choice == "keep" or new.all():
+        return name, rows, times
+    at = np.flatnonzero(new)
+    usual = float(np.median(np.diff(times[at]))) if len(at) > 1 else 1.0
+    return name, rows, np.interp(np.arange(len(times)), [*at, len(times)], [*times[at], times[at[-1]] + usual])
+
+
+def _complete(
+    named: list[tuple[str, Rows, Floats]],
+    seconds: Floats,
+    notes: list[str],
+    doubts: list[Doubt],
+    answers: Answers,
+    frames: bool,
+) -> Order:
+    """Insert missing rows into gaps of regular clocks, or split trials there."""
+    steps = np.concatenate([np.diff(times) for _, _, times in named])
+    forward = steps[steps > 0]
+    trials = tuple((name, rows) for name, rows, _ in named)
+    if not len(forward) or _regularity(forward) < _REGULAR:
+        return Order(trials, seconds, tuple(notes), tuple(doubts))
+    usual = float(np.median(forward))
+    absent = np.rint(forward / usual).astype(np.int64) - 1
+    n_gaps, n_absent = int((absent > 0).sum()), int(absent[absent > 0].sum())
+    if not n_gaps:
+        return Order(trials, seconds, tuple(notes), tuple(doubts))
+    choice, unit = "missing", "frames" if frames else "s"
+    gaps = f"{plural(n_gaps, 'gap')} of up to {forward.max():,.4g} {unit}"
+    if n_absent > sum(len(rows) for _, rows in trials):
+        doubts.append(
+            Doubt("gaps", f"Time has {gaps}. Does a recording start after each, or are rows missing?",
+                  ("recordings", "missing"))
+        )  # fmt: skip
+        choice = doubts[-1].chosen(answers)
+    if choice == "recordings":
+        trials = tuple(part for each in named for part in _split_at_gaps(*each, 1.5 * usual))
+        return Order(trials, seconds, tuple(notes), tuple(doubts))
+    if n_absent > _MAX_ROWS:
+        raise DataError(f"Time has {gaps}, with {n_absent:,} missing rows. Check the time column and its unit.")
+    notes.append(f"{gaps} became {plural(n_absent, 'missing row')}")
+    return Order(tuple(_insert(*each, usual) for each in named), seconds, tuple(notes), tuple(doubts))
+
+
+def _split_at_gaps(name: str, rows: Rows, times: Floats, longest: float) -> list[tuple[str, Rows]]:
+    starts = np.flatnonzero(np.diff(times) > longest) + 1
+    pieces = np.split(rows, starts)
+    return [(f"{name} part {i + 1}" if len(pieces) > 1 else name, piece) for i, piece in enumerate(pieces)]
+
+
+def _insert(name: str, rows: Rows, times: Floats, usual: float) -> tuple[str, Rows]:
+    ahead = np.maximum(np.rint(np.diff(times) / usual).astype(np.int64), 1)
+    filled = np.full(1 + int(ahead.sum()), -1, np.int64)
+    filled[np.concatenate([[0], np.cumsum(ahead)])] = rows
+    return name, filled

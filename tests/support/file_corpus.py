@@ -1,0 +1,319 @@
+"""Small files of many kinds, and what a reader should make of each."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tests.support import table_files
+from tests.support.table_files import book, hdf, npy, npz, written
+
+N, RATE = 60, 10.0
+AT = np.arange(N) / RATE
+VALUES = np.column_stack([np.sin(np.arange(N) / 7), np.cos(np.arange(N) / 5) + 3]).round(3)
+WORDS = np.array(["rest", "run"])[np.arange(N) // 15 % 2]
+START = pd.Timestamp("2026-03-28 23:58")
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A file, and what a reader should do.
+
+    outcome   "understood", "asked" or "refused"
+    asks      key of the question -> answer, for "asked"
+    rate      samples per second; None if the file has none
+    values    [T, N] values of the channels, or [T, A, P, 2] positions, in time order
+    trials    lengths of the trials; () for one
+    names     names of animals and parts
+    """
+
+    name: str
+    file: str
+    content: bytes = field(repr=False)
+    outcome: str = "understood"
+    asks: dict[str, str] = field(default_factory=dict)
+    rate: float | None = RATE
+    values: Floats = field(default_factory=lambda: VALUES, repr=False)
+    trials: tuple[int, ...] = ()
+    names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+
+KINDS: list[Kind] = []
+
+
+def add(name: str, content: bytes | str, file: str = "a.csv", **expected: Any) -> None:
+    KINDS.append(Kind(name, file, content.encode() if isinstance(content, str) else content, **expected))
+
+
+def frame(time: Any = AT, name: str = "time", values: Floats = VALUES, **more: Any) -> pd.DataFrame:
+    """Return a table of time and two channels."""
+    columns = {} if time is None else {name: np.asarray(time)}
+    return pd.DataFrame(columns | {f"c{j + 1}": values[:, j] for j in range(values.shape[1])} | more)
+
+
+def text(table: pd.DataFrame, **options: Any) -> str:
+    return str(table.to_csv(index=False, **options))
+
+
+def stamps(way: str, step: str = "1min", start: Any = START, n: int = N) -> Any:
+    return pd.date_range(start, periods=n, freq=step).strftime(way)
+
+
+def with_gap(values: Floats, rows: slice) -> Floats:
+    gap = values.copy()
+    gap[rows] = np.nan
+    return gap
+
+
+# ---- text formats -------------------------------------------------------------------------------------------------
+PLAIN = text(frame())
+for sign, name in ((",", "commas"), (";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+    add(f"separated by {name}", text(frame(), sep=sign))
+add("decimal commas", text(frame(), sep=";", decimal=","))
+add("decimal commas and tabs", text(frame(), sep="\t", decimal=","))
+add("separated by spaces", "\n".join("  ".join(line.split(",")) for line in PLAIN.splitlines()), "a.txt")
+add("byte order mark", "\ufeff" + PLAIN)
+add("UTF-16", PLAIN.encode("utf-16"))
+add("Windows-1252", text(frame(note="Größe")).encode("cp1252"))
+add("Windows line ends", PLAIN.replace("\n", "\r\n"))
+add("compressed", gzip.compress(PLAIN.encode()), "a.csv.gz")
+add("comments", "# made by hand\n# today\n" + PLAIN)
+add("text above the header", "Device: 7\nExported today\n\n" + PLAIN)
+add("separator line", "sep=;\n" + text(frame(), sep=";"))
+add("quoted cells", text(frame(), quoting=1))
+add("no header", text(frame(), header=False), outcome="asked", asks={"unit": "s"})
+add("no header, dates", text(frame(stamps("%d.%m.%Y %H:%M")), header=False), rate=1 / 60)
+add("no header, ISO dates", text(frame(stamps("%Y-%m-%dT%H:%M:%S")), header=False), rate=1 / 60)
+add("no header, labels", text(frame(label=WORDS), header=False), outcome="asked", asks={"unit": "ms"}, rate=10_000)
+add("header of numbers", text(frame(None).set_axis([0, 1], axis=1)), rate=None)
+add("index and header of numbers", frame(None).set_axis([0, 1], axis=1).to_csv(), rate=None)
+add("units row", PLAIN.replace("\n", "\ns,mV,deg\n", 1))
+add("units row in ms", text(frame(AT * 1000)).replace("\n", "\nms,mV,deg\n", 1))
+add("two header rows", PLAIN.replace("time,c1,c2", "time,arm,\n,left,right"))
+add("trailing delimiter", PLAIN.replace("\n", ",\n"))
+add("trailing delimiter in rows", PLAIN.replace("\n", ",\n").replace("c2,", "c2", 1))
+add("blank lines", PLAIN.replace("\n", "\n\n"))
+add("row numbers", frame().to_csv())
+add("repeated names", text(frame(extra=VALUES[:, 0])).replace("extra", "c1"), values=VALUES[:, [0, 1, 0]])
+for missing in ("", "NA", "NaN", "-", "null", "?"):
+    holes = text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep=missing)
+    add(f"missing values as {missing!r}", holes, values=with_gap(VALUES, slice(5, 8)))
+add("infinite value", text(frame(values=VALUES)).replace(f"{VALUES[9, 0]},", "inf,", 1),
+    values=np.where((np.arange(N)[:, None] == 9) & [True, False], np.nan, VALUES))  # fmt: skip
+add("one column", text(frame(None, values=VALUES[:, :1])), rate=None, values=VALUES[:, :1])
+add("empty file", b"", outcome="refused")
+add("only a header", "time,c1,c2\n", outcome="refused")
+add("text only", "note\nmouse sits\nmouse runs\n" * 5, outcome="refused")
+add("binary data", bytes(range(256)) * 4, outcome="refused")
+add("too many fields", PLAIN + "1,2,3,4,5\n", outcome="refused")
+
+# ---- numbers ------------------------------------------------------------------------------------------------------
+BIG = np.column_stack([1000 + np.arange(N), VALUES[:, 1]])
+grouped = frame(values=BIG).assign(c1=[f"{v:,.0f}" for v in BIG[:, 0]])
+add("quoted thousands", text(grouped), values=BIG)
+add("thousands and decimals", text(frame(values=BIG).assign(c1=[f"{v:,.2f}" for v in BIG[:, 0]])), values=BIG)
+whole = np.column_stack([1000 + np.arange(N), np.arange(N) % 7 + 2])
+unclear = text(frame(np.arange(N), "frame", whole).assign(c1=[f"{v:,.0f}" for v in whole[:, 0]]))
+add("unclear commas, thousands", unclear, outcome="asked", asks={"commas": "thousands"}, values=whole, rate=None)
+add(
+    "unclear commas, decimals",
+    unclear,
+    outcome="asked",
+    asks={"commas": "decimals"},
+    values=whole / [1000, 1],
+    rate=None,
+)
+add("unclear commas and semicolons", text(pd.read_csv(table_files.io.StringIO(unclear), dtype=str), sep=";"), outcome="asked",
+    asks={"commas": "thousands"}, values=whole, rate=None)  # fmt: skip
+german = text(frame(values=BIG).assign(c1=[f"{v:,.0f}".replace(",", ".") for v in BIG[:, 0]]), sep=";", decimal=",")
+add("thousands with points", german, values=BIG)
+full = [f"{v:,.2f}".translate(str.maketrans(",.", ".,")) for v in BIG[:, 0]]
+add("thousands with points and decimals", text(frame(values=BIG).assign(c1=full), sep=";", decimal=","), values=BIG)
+add("percent", text(frame().assign(c1=[f"{v} %" for v in VALUES[:, 0]])))
+add("exponents", text(frame().assign(c1=[f"{v:.4e}" for v in VALUES[:, 0]])))
+add("far from zero", text(frame(values=VALUES + 4_649_776)), values=VALUES + 4_649_776)
+
+# ---- time ---------------------------------------------------------------------------------------------------------
+for name, scale in (
+    ("seconds", 1), ("time_s", 1), ("time (s)", 1), ("time [ms]", 1e3), ("time_ms", 1e3), ("time_msec", 1e3), ("t/ms", 1e3),
+    ("time_us", 1e6), ("time (µs)", 1e6), ("time_ns", 1e9), ("time (minutes)", 1 / 60), ("time (min)", 1 / 60),
+    ("time (hours)", 1 / 3600), ("time_h", 1 / 3600), ("time (days)", 1 / 86400), ("elapsed_sec", 1),
+):  # fmt: skip
+    add(f"column {name}", text(frame(AT * scale, name)))
+days = np.arange(N) / 86400
+add("Excel days", text(frame(45_000.5 + days)), rate=1)
+add("Excel days by minute", text(frame(45_000.5 + days * 60)), outcome="asked", asks={"unit": "d"}, rate=1 / 60)
+add("Excel days by hour", text(frame(45_000.5 + days * 3600)), outcome="asked", asks={"unit": "d"}, rate=1 / 3600)
+add("MATLAB days", text(frame(738_000.5 + days, "datenum")), rate=1)
+add("Excel times of day", text(frame(0.25 + days)), outcome="asked", asks={"unit": "d"}, rate=1)
+add("Unix seconds", text(frame(1_770_000_000 + AT)))
+add("Unix milliseconds", text(frame(1_770_000_000_000 + AT * 1000)))
+add("Unix microseconds", text(frame(1_770_000_000_000_000 + AT * 1e6)))
+add("compact dates", text(frame(stamps("%Y%m%d%H%M%S").astype(np.int64))), rate=1 / 60)
+add("compact days", text(frame(stamps("%Y%m%d", "1D").astype(np.int64), "date")), rate=1 / 86400)
+for way in ("%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+02:00", "%d.%m.%Y %H:%M", "%d.%m.%y %H:%M:%S",
+            "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%Y/%m/%d %H:%M:%S", "%d-%b-%Y %H:%M:%S",
+            "%b %d, %Y %H:%M", "%d.%m.%Y, %H:%M:%S"):  # fmt: skip
+    add(f"dates {way}", text(frame(stamps(way))), rate=1 / 60)
+add("dates with milliseconds", text(frame(stamps("%d.%m.%Y %H:%M:%S.%f", "100ms"))))
+months = stamps("%d/%m/%Y", "MS", "2026-01-01", 12)
+add("unclear day, day first", text(frame(months, values=VALUES[:12])), outcome="asked", asks={"dates": "day first"}, rate=None,
+    values=VALUES[:12])  # fmt: skip
+add("unclear day, month first", text(frame(months, values=VALUES[:12])), outcome="asked", asks={"dates": "month first"},
+    rate=1 / 86400, values=VALUES[:12])  # fmt: skip
+same_day = stamps("%d/%m/%Y %H:%M", start="2026-03-04 08:00")
+add("unclear day of one date", text(frame(same_day)), rate=1 / 60)
+add("time of day", text(frame(stamps("%H:%M:%S", start="2026-03-28 08:00"))), rate=1 / 60)
+add("time of day over midnight", text(frame(stamps("%H:%M:%S"))), rate=1 / 60)
+add("time of day, AM and PM", text(frame(stamps("%I:%M:%S %p", start="2026-03-28 11:40"))), rate=1 / 60)
+minutes = [f"{i * 2 // 60:02d}:{i * 2 % 60:02d}.250" for i in range(N)]
+add("minutes and seconds with decimals", text(frame(minutes)), rate=0.5)
+short = [f"{i // 60:02d}:{i % 60:02d}" for i in range(480, 480 + N)]
+add("unclear clock, minutes", text(frame([f"{i // 60:02d}:{i % 60:02d}" for i in range(N)])), outcome="asked",
+    asks={"clock": "minutes and seconds"}, rate=1)  # fmt: skip
+add("unclear clock, hours", text(frame(short)), outcome="asked", asks={"clock": "hours and minutes"}, rate=1 / 60)
+add("long minutes", text(frame([f"{i // 60 + 30:02d}:{i % 60:02d}" for i in range(N)])), rate=1)
+add("durations of pandas", text(frame(pd.to_timedelta(AT, unit="s").astype(str))))
+add("steps of 20 in an unknown unit", text(frame(np.arange(N) * 20)), outcome="asked", asks={"unit": "ms"}, rate=50)
+add("counter named time", text(frame(np.arange(N))), rate=None)
+add("frame numbers", text(frame(np.arange(N), "frame")), rate=None)
+lacking = np.delete(np.arange(N), slice(20, 24))
+add(
+    "frames that lack some",
+    text(frame(np.arange(N), "frame").iloc[lacking]),
+    rate=None,
+    values=with_gap(VALUES, slice(20, 24)),
+)
+add("gap in time", text(frame().iloc[lacking]), values=with_gap(VALUES, slice(20, 24)))
+pause = np.concatenate([AT[:30], AT[30:] + 500])
+add("long pause", text(frame(pause)), outcome="asked", asks={"gaps": "recordings"}, trials=(30, 30))
+add("reversed", text(frame().iloc[::-1]))
+mixed = np.random.default_rng(0).permutation(N)
+add("shuffled", text(frame().iloc[mixed]))
+add("shuffled Excel days", text(frame(45_000.5 + days).iloc[mixed]), rate=1)
+add("two rows swapped", text(frame().iloc[[*range(20), 21, 20, *range(22, N)]]))
+restart = np.concatenate([AT[:30], AT[:30]])
+add("time restarts", text(frame(restart)), outcome="asked", asks={"order": "recordings"}, trials=(30, 30))
+twice = np.insert(np.arange(N), 30, 29)
+add("a repeated time", text(frame().iloc[twice]), outcome="asked", asks={"repeats": "first"})
+add("times rounded to seconds", text(frame(np.floor(AT + 1e-9))), outcome="asked", asks={"repeats": "spread"})
+add("unreadable time in a row", PLAIN.replace("\n2.0,", "\nsoon,", 1))
+add("trials", text(frame(np.tile(AT[:30], 2), trial=np.repeat([1, 2], 30))), trials=(30, 30))
+add("trials, shuffled", text(frame(np.tile(AT[:30], 2), trial=np.repeat([1, 2], 30)).iloc[[*range(29, -1, -1), *range(30, N)]]),
+    trials=(30, 30))  # fmt: skip
+add("labels", text(frame(label=WORDS)))
+
+# ---- other formats ------------------------------------------------------------------------------------------------
+add("Parquet", written(frame(), "parquet"), "a.parquet")
+add("Parquet with dates", written(frame(pd.date_range(START, periods=N, freq="100ms")), "parquet"), "a.parquet")
+add("workbook", book(Data=frame()), "a.xlsx")
+add("workbook with dates", book(Data=frame(pd.date_range(START, periods=N, freq="1min"))), "a.xlsx", rate=1 / 60)
+add("workbook, remarks first", book(Notes=pd.DataFrame({"a": ["x", "y"]}), Data=frame()), "a.xlsx")
+add("NPY", npy(VALUES), "a.npy", rate=None)
+add("NPZ", npz(y=VALUES, time=AT), "a.npz")
+add("NPZ of trials", npz(y=VALUES.reshape(2, 30, 2)), "a.npz", rate=None, trials=(30, 30))
+add("pickled NPY", npy(np.array([{"a": 1}], object)), "a.npy", outcome="refused")
+add("unknown format", PLAIN, "a.mat", outcome="refused")
+add("damaged Parquet", b"PAR1 nonsense", "a.parquet", outcome="refused")
+
+# ---- long tables --------------------------------------------------------------------------------------------------
+long = frame().melt("time", var_name="sensor", value_name="value")
+add("one row per step and sensor", text(long.sort_values(["time", "sensor"])))
+add("one block per sensor", text(long))
+
+# ---- poses --------------------------------------------------------------------------------------------------------
+XY = np.random.default_rng(1).normal(size=(N, 2, 3, 2)).cumsum(axis=0).round(3) + 300  # [T, A, P, 2]
+
+
+def poses(style: str, animals: tuple[str, ...], parts: tuple[str, ...], xy: Floats = XY, **more: Any) -> pd.DataFrame:
+    """Return a table with columns named in this style."""
+    columns: dict[str, Any] = {}
+    for a, animal in enumerate(animals):
+        for p, part in enumerate(parts):
+            for k, axis in enumerate("xy"):
+                columns[style.format(animal=animal, part=part, axis=axis)] = xy[:, a % 2, p, k] + 50 * (a // 2)
+    return pd.DataFrame(more | columns)
+
+
+def add_poses(name: str, style: str, animals: tuple[str, ...], parts: tuple[str, ...], **expected: Any) -> None:
+    xy = np.stack([XY[:, a % 2, : len(parts)] + 50 * (a // 2) for a in range(len(animals))], axis=1)
+    table = poses(style, animals, parts, time=AT)
+    add(f"poses {name}", text(table), **({"values": xy, "names": (animals, parts)} | expected))
+
+
+BODY = ("nose", "ear", "tail")
+add_poses("with numbered parts", "{animal}_{part}_{axis}", ("rat1", "rat2"), ("p1", "p2", "p3"))
+add_poses("with numbered animals", "{animal}_{part}_{axis}", ("mouse1", "mouse2"), BODY)
+add_poses("with named animals", "{animal}_{part}_{axis}", ("resident", "intruder"), BODY)
+add_poses("of three flies", "{animal}_{part}_{axis}", ("fly1", "fly2", "fly3"), ("head", "thorax"))
+add_poses("of nine animals", "{animal}_{part}_{axis}", tuple(f"animal{i}" for i in range(9)), ("head", "tail"))
+add_poses("with animals last", "{part}_{animal}_{axis}", ("mouse1", "mouse2"), BODY)
+add_poses("with letters", "{animal}.{part}.{axis}", ("a", "b"), BODY)
+add_poses("with two words", "{animal}_{part}_{axis}", ("mouse 1", "mouse 2"), ("nose", "left ear", "tail"))
+add_poses("with numbers", "{part}_{animal}_{axis}", ("1", "2"), BODY, names=(("animal 1", "animal 2"), BODY))
+add_poses("of one animal", "{part} {axis}", ("animal",), BODY)
+add_poses("with one animal named", "{animal}_{part}_{axis}", ("mouse1",), BODY)
+add_poses("with sides", "{part}_{axis}", ("animal",), ("left ear", "right ear", "tail"))
+add_poses("with centres", "{animal}_{axis}", ("mouse1", "mouse2"), ("centre",))
+add_poses("with unknown words", "{animal}_{part}_{axis}", ("foo", "bar"), ("u", "v", "w"), outcome="asked",
+          asks={"animals": "foo, bar"})  # fmt: skip
+cage = poses("{animal}_{part}_{axis}", ("mouse1", "mouse2"), BODY, time=AT).assign(cage_tl_x=1.0, cage_tl_y=2.0)
+add("poses with a corner of the cage", text(cage), values=XY, names=(("mouse1", "mouse2"), BODY))
+frames = poses("{part}_{axis}", ("animal",), BODY, frame=np.arange(N)).iloc[lacking]
+add(
+    "poses that lack frames",
+    text(frames),
+    values=with_gap(XY[:, :1], slice(20, 24)),
+    names=(("animal",), BODY),
+    rate=None,
+)
+sleap = pd.concat(
+    poses("{part}.{axis}", ("a",), BODY, XY[:, [a]].repeat(2, 1), track=f"track_{a}", frame_idx=np.arange(N))
+    for a in range(2)
+).sort_values(["frame_idx", "track"])
+sleap.insert(2, "instance.score", 0.9)
+TRACKS = (("track_0", "track_1"), BODY)
+add("SLEAP CSV of two tracks", text(sleap), values=XY, names=TRACKS, rate=None)
+add("SLEAP CSV with a track lost", text(sleap.iloc[[i for i in range(2 * N) if i not in (21, 23)]]), names=TRACKS, rate=None,
+    values=np.where((np.isin(np.arange(N), [10, 11])[:, None] & [False, True])[:, :, None, None], np.nan, XY))  # fmt: skip
+untracked = text(sleap.assign(track=np.nan))
+add("SLEAP CSV without tracks", untracked, outcome="asked", asks={"repeats": "first"}, values=XY[:, :1], rate=None,
+    names=(("animal",), BODY))  # fmt: skip
+per_part = pd.concat(
+    pd.DataFrame({"frame": np.arange(N), "bodypart": part, "x": XY[:, 0, p, 0], "y": XY[:, 0, p, 1]})
+    for p, part in enumerate(BODY)
+)
+add("one row per frame and part", text(per_part), values=XY[:, :1], names=(("animal",), BODY), rate=None)
+
+
+def deeplabcut(animals: tuple[str, ...], levels: tuple[str, ...]) -> str:
+    columns = {
+        tuple({"scorer": "net", "individuals": a, "bodyparts": p, "coords": axis}[level] for level in levels): (
+            np.full(N, 0.99) if axis == "likelihood" else XY[:, i, j, "xy".index(axis)]
+        )
+        for i, a in enumerate(animals) for j, p in enumerate(BODY) for axis in ("x", "y", "likelihood")
+    }  # fmt: skip
+    table = pd.DataFrame(columns)
+    table.columns.names = levels
+    return str(table.to_csv())
+
+
+add(
+    "DeepLabCut",
+    deeplabcut(("animal",), ("scorer", "bodyparts", "coords")),
+    values=XY[:, :1],
+    names=(("animal",), BODY),
+    rate=None,
+)
+add("DeepLabCut of two animals", deeplabcut(("m1", "m2"), ("scorer", "individuals", "bodyparts", "coords")), values=XY,
+    names=(("m1", "m2"), BODY), rate=None)  # fmt: skip
+add("SLEAP analysis", hdf({"tracks": XY.transpose(1, 3, 2, 0), "node_names": np.array([p.encode() for p in BODY]),
+    "track_names": np.array([b"one", b"two"])}), "a.h5", values=XY, names=(("one", "two"), BODY), rate=None)  # fmt: skip
+add("NPZ of poses", npz(keypoints=XY.transpose(0, 1, 3, 2), parts=list(BODY), animals=["one", "two"], fps=RATE), "a.npz",
+    values=XY, names=(("one", "two"), BODY))  # fmt: skip
