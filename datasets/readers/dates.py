@@ -30,7 +30,7 @@ def parse_times(text: pd.Series[Any]) -> Readings | None:
     "minutes and seconds" or "hours and minutes".
     """
     text = text.astype(str).str.strip()
-    sample = text.iloc[np.unique(np.linspace(0, len(text) - 1, _SAMPLE).astype(int))]
+    sample = sample_of(text)
     for pattern, parse in ((_CLOCK, _parse_clock), (_SPAN, _parse_span)):
         if sample.str.match(pattern).mean() > 0.5:
             return parse(text)
@@ -38,12 +38,18 @@ def parse_times(text: pd.Series[Any]) -> Readings | None:
         return parse_times("1970-01-01 " + text.str.replace(r" ?([ap])\.?m\.?$", r" \1m", regex=True, case=False))
     if _valid(sample, "ISO8601") > 0.5:
         return {"": _parse_dates(text, "ISO8601")}
-    return _parse_formats(_plain(text), _plain(sample))
+    plain = _plain(sample)
+    return _parse_formats(text if plain.equals(sample) else _plain(text), plain)
+
+
+def sample_of(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return evenly spread values of a long column."""
+    return column.iloc[np.unique(np.linspace(0, len(column) - 1, _SAMPLE).astype(int))]
 
 
 def is_clock(text: pd.Series[Any]) -> bool:
     """Return True for times of day, without a date."""
-    return bool(text.str.match(f"{_CLOCK}|{_HALF_DAY}").mean() > 0.5)
+    return bool(sample_of(text).str.match(f"{_CLOCK}|{_HALF_DAY}").mean() > 0.5)
 
 
 def _plain(text: pd.Series[Any]) -> pd.Series[Any]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError
 
-from .dates import parse_times
+from .dates import parse_times, sample_of
 
 # ---- parsing text ---------------------------------------------------------------------------------------------------
 # Pandas' parser overruns its memory on such exponents and crashes the server; the values are 0 or infinite anyway.
@@ -31,6 +31,12 @@ def parse_numbers(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
     A comma is the decimal sign, or separates thousands if other cells show that. Percent signs are dropped.
     """
     text = words.astype(str)
+    if len(text) > _SAMPLE and not np.isfinite(_parse_notations(sample_of(text))).any():
+        return np.full(len(text), np.nan)  # parsing many dates as numbers takes seconds
+    return _parse_notations(text)
+
+
+def _parse_notations(text: pd.Series[Any]) -> npt.NDArray[np.float64]:
     numbers = _parse(text)
     lost = ~np.isfinite(numbers)
     if lost.any():
@@ -70,7 +76,7 @@ def format_cell(value: object) -> str:
 def is_time_column(column: pd.Series[Any]) -> bool:
     """Return True if nearly all sampled texts are dates or times."""
     present = column.dropna()
-    sample = present.iloc[np.unique(np.linspace(0, len(present) - 1, _SAMPLE).astype(int))].astype(str)
+    sample = sample_of(present).astype(str)
     if sample.str.contains(r"\d[:./-]\d", regex=True).mean() < 0.9:  # "5 days" is not a time of day
         return False
     found = parse_times(sample)
