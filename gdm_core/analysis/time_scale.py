@@ -1,7 +1,8 @@
 """Choice of a time scale: states of single samples, or of windows that span many samples.
 
 Activities form clusters in the summaries of windows. The silhouette of k-means clusters compares window lengths: it has no unit
-and peaks where windows are long enough to tell activities apart and too short to mix them.
+and peaks where windows are long enough to tell activities apart and too short to mix them. A cluster that only every other
+sample shows consists of outliers; neither it nor one short stretch is a state.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.spikes import find_spikes
 from gdm_core.maths.threads import one_thread
 from gdm_core.maths.windows import summarise_windows
 from gdm_core.trials import Trials, TrialsLike, as_trials
@@ -28,6 +30,9 @@ MAX_STATES = 9
 N_BLOCKS = 10  # of time, for standard errors
 SEPARATED = 0.5  # silhouette of a "reasonable structure" (Kaufman and Rousseeuw, 1990)
 MARGIN = 0.05  # between silhouettes of windows and samples
+AGREEMENT = 0.5  # share of a state's windows that even and odd samples both assign to it
+REACH = 2  # windows that one sample contributes to, end to end
+MIN_SHARE = 0.05  # of all windows, for a state that occurs in one place only
 SAMPLES = "Use single samples."
 
 
@@ -60,10 +65,11 @@ def choose_scale(data: TrialsLike) -> ScaleChoice:
     pieces = _excerpt(as_trials(data))
     steps = [np.diff(piece, axis=0) for piece in pieces]
     with one_thread():
-        probes = [one for parts in (pieces, steps, list(map(np.abs, steps))) for one in _cluster(parts)]
+        probes = [one for parts in (pieces, steps, list(map(np.abs, steps))) for one in _cluster([parts])]
+        versions = [pieces, *([_every_other(piece, first) for piece in pieces] for first in (0, 1))]
         for scale in _window_lengths(pieces):
             step = max(1, scale // STEPS_PER_WINDOW)
-            windows = [summarise_windows(piece, scale, step).reshape(-1, 3 * piece.shape[1]) for piece in pieces]
+            windows = [[summarise_windows(piece, scale, step) for piece in version] for version in versions]
             probes += _cluster(windows, scale, step)
     return decide(probes)
 
@@ -114,10 +120,20 @@ def _error(blocks: Sequence[float] | Float) -> float:
 
 
 def _excerpt(trials: Trials) -> list[Float]:
-    """Return the recordings, or about `MAX_SAMPLES` samples in evenly spread pieces."""
+    """Return the recordings without spikes, or about `MAX_SAMPLES` samples in evenly spread pieces."""
     pieces = [piece for trial in trials for piece in np.array_split(trial.y, math.ceil(trial.n_samples / PIECE))]
     pieces = [piece for piece in pieces if len(piece) > SHORTEST] or pieces[:1]
-    return [piece.astype(np.float64) for piece in pieces[:: math.ceil(sum(map(len, pieces)) / MAX_SAMPLES)]]
+    some = pieces[:: math.ceil(sum(map(len, pieces)) / MAX_SAMPLES)]
+    return [np.where(find_spikes(piece), np.nan, piece).astype(np.float64) for piece in some]
+
+
+def _every_other(piece: Float, first: int) -> Float:
+    """Return a recording with every other observed value of each channel, the rest missing."""
+    half = np.full_like(piece, np.nan)
+    for channel, values in enumerate(piece.T):
+        kept = np.flatnonzero(np.isfinite(values))[first::2]
+        half[kept, channel] = values[kept]
+    return half
 
 
 def _window_lengths(pieces: Sequence[Float]) -> list[int]:
@@ -128,17 +144,19 @@ def _window_lengths(pieces: Sequence[Float]) -> list[int]:
     return [2 * int(SHORTEST * 2 ** (i / 2) / 2) + 1 for i in range(count)]
 
 
-def _cluster(parts: Sequence[Float], scale: int | None = None, step: int = 1) -> list[ScaleProbe]:
-    """Cluster the standardised complete rows into each number of states that they suffice for."""
+def _cluster(versions: Sequence[Sequence[Float]], scale: int | None = None, step: int = 1) -> list[ScaleProbe]:
+    """Cluster rows into each number of states that they suffice for, and drop those that not all versions show."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_samples
 
-    rows = np.concatenate(parts)
-    rows = rows[np.isfinite(rows).all(axis=1)]
-    if len(rows) < N_BLOCKS:
+    table = np.stack([np.concatenate(parts) for parts in versions])
+    table = table.reshape(*table.shape[:2], -1)
+    at = np.flatnonzero(np.isfinite(table).all(axis=(0, 2)))
+    table = table[:, at]
+    if len(at) < N_BLOCKS:
         return []
-    rows = rows[:, np.ptp(rows, axis=0) > 1e-9 * np.abs(rows).max(axis=0)]
-    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    table = table[:, :, (np.ptp(table, axis=1) > 1e-9 * np.abs(table).max(axis=1)).all(axis=0)]
+    rows, *halves = (table - table.mean(axis=1, keepdims=True)) / table.std(axis=1, keepdims=True)
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(int)]
     found = []
     for k in range(2, MAX_STATES + 1):
@@ -149,7 +167,20 @@ def _cluster(parts: Sequence[Float], scale: int | None = None, step: int = 1) ->
             continue
         blocks = np.array_split(silhouette_samples(some, clusters.labels_), N_BLOCKS)
         labels = clusters.predict(rows)
+        in_halves = np.stack([labels, *map(clusters.predict, halves)])[1:]
+        if scale is not None and not all(
+            _is_state(at[labels == state], in_halves == state, scale / step) for state in range(k)
+        ):
+            continue
         visits = np.bincount(labels[np.diff(labels, prepend=-1) != 0], minlength=k)
         dwell = (np.bincount(labels, minlength=k) / np.maximum(visits, 1)).min() * step / (scale or 1)
         found.append(ScaleProbe(scale, k, tuple(float(block.mean()) for block in blocks), float(dwell)))
     return found
+
+
+def _is_state(rows: npt.NDArray[np.int64], in_halves: npt.NDArray[np.bool_], window: float) -> bool:
+    """Return whether even and odd samples share a cluster [2, T], and it returns or lasts."""
+    if in_halves.all(axis=0).sum() < AGREEMENT * in_halves.any(axis=0).sum():
+        return False
+    returns = (np.diff(rows) > REACH * window).any()
+    return bool(returns or len(rows) >= max(REACH * window, MIN_SHARE * in_halves.shape[1]))

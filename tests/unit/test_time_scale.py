@@ -10,6 +10,8 @@ from gdm_core.analysis.time_scale import ScaleProbe, choose_scale, decide
 from gdm_core.trials import Trial
 
 SLOW = ("rotations", "variances", "walk")
+SPIKES = {"white": 0.0, "spike of 20": 20.0, "spike of 50": 50.0}
+HEAVY_TAILS = {"t2": 2, "t3": 3}  # degrees of freedom
 
 
 def activities(n_samples=2400, bout=400, gaps=True):
@@ -55,6 +57,39 @@ def test_units_and_constant_channels_do_not_matter():
     one, two = (choose_scale(each) for each in trials)
     assert (one.scale, one.n_states) == (two.scale, two.n_states)
     assert one.scale is not None
+
+
+def noise(kind, seed, n_samples=6000):
+    """Return noise without states, [T, 3]."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=(n_samples, 3)) if kind in SPIKES else rng.standard_t(HEAVY_TAILS[kind], (n_samples, 3))
+    y[rng.integers(n_samples), rng.integers(3)] += SPIKES.get(kind, 0.0)
+    return y
+
+
+def test_a_spike_is_no_state():
+    assert choose_scale(noise("spike of 20", seed=0, n_samples=1000)).scale is None
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize("kind", [*SPIKES, *HEAVY_TAILS])
+def test_noise_keeps_samples_in_ten_of_ten(kind):
+    assert [choose_scale(noise(kind, seed)).scale for seed in range(10)] == [None] * 10
+
+
+def test_a_short_dead_stretch_is_no_state():
+    y = noise("white", seed=0, n_samples=2000)
+    y[1000:1080] = 0
+    assert choose_scale(y).scale is None
+
+
+def test_spikes_do_not_hide_activities():
+    y, _ = activities(gaps=False)
+    spiked = y.copy()
+    spiked[[100, 900, 1700], [0, 1, 0]] += 50
+    one, two = choose_scale(y), choose_scale(spiked)
+    assert one.scale is not None
+    assert (one.scale, one.n_states) == (two.scale, two.n_states)
 
 
 def without_complete_rows(y):
