@@ -147,7 +147,7 @@ def make_formula1() -> Card:
     ]
     controls = supervised_controls(train, test)
     shipped.write(
-        laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "told": controls}
+        laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "supervised": controls}
     )
     write_neighbours(laps.SHIPPED, train, test, config)
     row, *_ = with_spread(driving_rows(scores, controls), [driving_rows(one, controls) for one in seeds])

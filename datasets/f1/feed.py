@@ -314,8 +314,8 @@ def remarks_on_result(results: pd.DataFrame) -> list[str]:
 
 def _classified(results: pd.DataFrame) -> npt.NDArray[np.float64]:
     """Return the official position of each driver, NaN if unclassified."""
-    told = results.reindex(columns=["ClassifiedPosition"])["ClassifiedPosition"]
-    return pd.to_numeric(told, errors="coerce").to_numpy(float)
+    position = results.reindex(columns=["ClassifiedPosition"])["ClassifiedPosition"]
+    return pd.to_numeric(position, errors="coerce").to_numpy(float)
 
 
 def lap_table(rows: pd.DataFrame) -> LapTable:
@@ -470,8 +470,8 @@ def main(argument: str) -> int:
     except Exception as error:
         if not is_storage_error(error):
             raise
-        said = str(error) if isinstance(error, StorageError) else describe_write_error(error)
-        _send(answers, kind="error", reason=Reason.STORAGE.value, message=said)
+        message = str(error) if isinstance(error, StorageError) else describe_write_error(error)
+        _send(answers, kind="error", reason=Reason.STORAGE.value, message=message)
     else:
         _send(answers, kind="done")
     return 0

@@ -279,13 +279,13 @@ HELD_UP = {
 def remarks_on_session(session: Session) -> tuple[str, ...]:
     """Return a sentence about each red flag or rain condition of the session."""
     start = min((driver.laps.start.min() for driver in session.drivers if len(driver.laps)), default=0.0)
-    said = []
+    remarks = []
     for what, words in HELD_UP.items():
         spells = [one for one in session.spells if one.what == what and one.end > start]
         minutes = [f"{max(0.0, one.start - start) / 60:.0f}" for one in spells]
         if minutes:
-            said.append(f"The session {words} (from minute {listed(minutes)}).")
-    return tuple(said)
+            remarks.append(f"The session {words} (from minute {listed(minutes)}).")
+    return tuple(remarks)
 
 
 def remarks_on_laps(session: Session, code: str, laps: Iterable[int]) -> tuple[str, ...]:
@@ -293,24 +293,26 @@ def remarks_on_laps(session: Session, code: str, laps: Iterable[int]) -> tuple[s
     driver, numbers = session.driver(code), list(laps)
     table = driver.laps
     there = np.isin(table.number, numbers)
-    said = []
+    remarks = []
     if not table.timed.any():
-        said.append(f"{code} set no time: lap times are not compared.")
+        remarks.append(f"{code} set no time: lap times are not compared.")
     if gone := [str(n) for n in table.number[there & table.deleted]]:
         which = f"lap {gone[0]}" if len(gone) == 1 else f"laps {listed(gone)}"
-        said.append(f"Race control deleted {which} of {code}: shown, but excluded from best laps.")
+        remarks.append(f"Race control deleted {which} of {code}: shown, but excluded from best laps.")
     wet = np.isin(table.compound, WET) & there
     if wet.any() and not wet[there].all():
-        said.append(
+        remarks.append(
             f"{code} drove {wet.sum()} of these {there.sum()} laps on wet or intermediate tyres: compare one compound "
             "at a time."
         )
     mine = np.isin(driver.lap, numbers)
     known = [name for name in PEDALS if name in driver.available_channels]
     if lacking := [name for name in PEDALS if name not in known]:
-        said.append(f"No {listed(lacking)} data for {code}: the model uses the other channels.")
+        remarks.append(f"No {listed(lacking)} data for {code}: the model uses the other channels.")
     for name in known if mine.any() else ():
         share = float(np.isnan(driver.channels[name][mine]).mean())
         if share > MOST_MISSING:
-            said.append(f"No {name} data for {code} in {share:.0%} of these laps: states there use the other channels.")
-    return tuple(said)
+            remarks.append(
+                f"No {name} data for {code} in {share:.0%} of these laps: states there use the other channels."
+            )
+    return tuple(remarks)

@@ -446,12 +446,12 @@ def explain_failure(
         advice = f"connect and try again, or open {known}a simulated race."
         return FeedError(Reason.NO_NETWORK, f"{where} is not stored, and {cause}: {advice}")
     if refused:
-        said = ". Set the environment variables F1_USERNAME and F1_PASSWORD"
+        advice = ". Set the environment variables F1_USERNAME and F1_PASSWORD"
         if all(map(os.environ.get, SECRETS)):
-            said = ", and refused the one in F1_USERNAME and F1_PASSWORD. Correct them"
+            advice = ", and refused the one in F1_USERNAME and F1_PASSWORD. Correct them"
         return FeedError(
             Reason.ACCOUNT,
-            f"{where} could not be loaded: the timing service wants a Formula 1 account{said} where the application is "
+            f"{where} could not be loaded: the timing service wants a Formula 1 account{advice} where the application is "
             "started, restart it, then try again.",
         )
     return FeedError(

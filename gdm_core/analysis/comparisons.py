@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from gdm_core.analysis.baselines import LinearAR
 from gdm_core.analysis.inference import fit_model
-from gdm_core.analysis.matching import overlap
 from gdm_core.analysis.metrics import Evaluation
 from gdm_core.analysis.predictions import Predictions, stacked_r2
 from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
@@ -30,7 +29,6 @@ from gdm_core.text import flatten_scores, listed
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 Array = npt.NDArray[np.float64]
-States = npt.NDArray[np.float32]
 
 N_BLOCKS = 12
 MIN_BLOCKS = 4
@@ -243,18 +241,3 @@ def _difference(first: str, second: str, a: Array, b: Array, n_pairs: int) -> Di
     freedom = total**2 / sum(variance**2 / df for variance, df in parts)  # Welch and Satterthwaite
     level = 1 - (1 - CONFIDENCE) / (2 * max(1, n_pairs))  # Bonferroni
     return Difference(first, second, float(by_block.mean()), float(t.ppf(level, freedom) * np.sqrt(total)))
-
-
-# ---- states of two fits ---------------------------------------------------------------------------------------------
-def match_columns(states: States, reference: States) -> States:
-    """Return `states` [T, K] in the matching columns of `reference` [T, R]."""
-    from scipy.optimize import linear_sum_assignment
-
-    if len(states) != len(reference):
-        raise DataError(f"Fits of {len(states)} and {len(reference)} samples cannot be compared; take the same trial.")
-    rows, columns = linear_sum_assignment(overlap(reference, states), maximize=True)
-    rest = [k for k in range(states.shape[1]) if k not in set(columns.tolist())]
-    ordered = np.zeros((len(states), reference.shape[1] + len(rest)), np.float32)
-    ordered[:, rows] = states[:, columns]
-    ordered[:, reference.shape[1] :] = states[:, rest]
-    return ordered

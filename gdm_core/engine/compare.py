@@ -140,13 +140,13 @@ class CompareJob:
 
     def poll(self) -> Compared:
         """Return the results so far."""
-        fits, baselines, asked = self._fits.poll(), self._baselines.poll(), self.comparison
+        fits, baselines = self._fits.poll(), self._baselines.poll()
         cells: dict[str, dict[int, Cell]] = {}
         failures: dict[str, str] = {}
-        for label, setting in asked.settings.items():
+        for label, setting in self.comparison.settings.items():
             cells[label] = {}
-            for seed in asked.seeds:
-                name = asked.name(setting, seed)
+            for seed in self.comparison.seeds:
+                name = self.comparison.name(setting, seed)
                 if name in fits.results:
                     cells[label][seed] = Cell.from_dict(fits.results[name])
                 elif name in fits.failures:

@@ -26,12 +26,10 @@ MAX_CELLS = 5000
 
 @dataclass(frozen=True)
 class Record:
-    """Result of one fit. A failed fit has a message and NaN scores."""
+    """Result of one fit: scores by name, with elbo_train and elbo_test. A failed fit has a message instead."""
 
     config: dict[str, Any]
     seed: int
-    elbo_train: float = math.nan
-    elbo_test: float = math.nan
     scores: dict[str, float] = field(default_factory=dict)
     seconds: float = math.nan
     message: str = ""
@@ -41,13 +39,8 @@ class Record:
         return bool(self.message)
 
     def row(self) -> dict[str, Any]:
-        """Return a table row: configuration, seed, scores and message."""
-        return {**self.config, "seed": self.seed, **self.numbers(), "message": self.message}
-
-    def numbers(self) -> dict[str, float]:
-        """Return all scores by name."""
-        always = {"elbo_train": self.elbo_train, "elbo_test": self.elbo_test, "seconds": self.seconds}
-        return {**self.scores, **always}
+        """Return a table row: configuration, seed, scores, seconds and message."""
+        return {**self.config, "seed": self.seed, **self.scores, "seconds": self.seconds, "message": self.message}
 
 
 class Records(tuple[Record, ...]):
@@ -140,5 +133,7 @@ def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, te
     seconds = time.perf_counter() - began
     model.raise_if_failed()
     scores = {} if evaluate is None else flatten_scores(evaluate(model, train, test))
-    elbo_test = scores["elbo_test"] if scorer == EVALUATE else float(model.score(test))
-    return {"elbo_train": float(model.elbo_), "elbo_test": elbo_test, "scores": scores, "seconds": seconds}
+    scores.setdefault("elbo_train", float(model.elbo_))
+    if "elbo_test" not in scores:
+        scores["elbo_test"] = float(model.score(test))
+    return {"scores": scores, "seconds": seconds}

@@ -31,7 +31,7 @@ from pages.ui.plot import plot
 TESTED = "other driver"
 PAPER = "10-NN accuracy (paper's metric)"
 NAMES = "Segment accuracy"
-SAYS = "Activity accuracy"
+ACTIVITY_ACCURACY = "Activity accuracy"
 _CAUTION = (
     "10-NN accuracy can be high even for an untrained model, because soft states encode position. "
     "Segment accuracy is stricter."
@@ -40,7 +40,7 @@ _PAPER_HELP = (
     "Predicts the track segment from the soft states by ten nearest neighbours in the reference driver's laps. "
     "Measured on the held-out driver."
 )
-_SAYS_HELP = (
+_ACTIVITY_HELP = (
     "Each state is assigned the reference driver's most frequent activity in it (braking, cornering, full or part throttle), "
     "and scored on the other driver. Supervised classifiers on the same channels show the attainable accuracy."
 )
@@ -79,35 +79,35 @@ def _distinct(states: npt.NDArray[np.float32], segment: npt.NDArray[np.int64]) -
 def rows_of(view: lab.View) -> Rows:
     """Return a function from scores to rows: activities for telemetry states, segments for position states."""
     if race_of(view).pick.looked.drives:
-        told = _supervised_accuracy(view)
-        return lambda scores: driving_rows(scores, told)
+        supervised = _supervised_accuracy(view)
+        return lambda scores: driving_rows(scores, supervised)
     return score_rows
 
 
 def _supervised_accuracy(view: lab.View) -> Mapping[str, float]:
     """Return accuracies of supervised classifiers; {} until they are known."""
     if view.shipped_scores is not None:
-        found: Mapping[str, float] = view.shipped_scores.get("told", {})
+        found: Mapping[str, float] = view.shipped_scores.get("supervised", {})
         return found
     if not view.settled:
         return {}
     asked = (view.dataset.train, view.dataset.test)
-    key = query_key("told", supervised_controls, asked)
-    answer = view.fit.query("told", key, supervised_controls, *asked, kept=view.dataset.keep)
+    key = query_key("supervised", supervised_controls, asked)
+    answer = view.fit.query("supervised", key, supervised_controls, *asked, kept=view.dataset.keep)
     return answer.value if answer.fresh else {}
 
 
-def driving_rows(scores: Mapping[str, Any], told: Mapping[str, float]) -> list[Score]:
+def driving_rows(scores: Mapping[str, Any], supervised: Mapping[str, float]) -> list[Score]:
     """Return rows for states of car telemetry."""
-    says = rows.accuracy_row(
+    activity = rows.accuracy_row(
         scores,
         "majority_map_accuracy",
-        SAYS,
-        _SAYS_HELP,
+        ACTIVITY_ACCURACY,
+        _ACTIVITY_HELP,
         small=("untrained model", "majority class"),
-        others=[*told.items()],
+        others=[*supervised.items()],
     )
-    return rows.drop_missing([says, *_predictions(scores)])
+    return rows.drop_missing([activity, *_predictions(scores)])
 
 
 def _predictions(scores: Mapping[str, Any]) -> list[Score | None]:
@@ -195,8 +195,7 @@ def show_accuracy(view: View) -> None:
     with left:
         about = "Each K is fitted once per seed."
         n_seeds = slide("Seeds", 1, 5, 3, key="seeds", help=about)
-    said = "Same protocol; takes longer."
-    both = switch("Add recurrent SLDS", True, key="rslds", at=middle, help=said)
+    both = switch("Add recurrent SLDS", True, key="rslds", at=middle, help="Same protocol; takes longer.")
     wanted = sweeps(view, n_seeds, both)
     keys = tuple(one.key for one in wanted.values())
     run: Fits | None = visitor_jobs().find(("accuracy", keys))

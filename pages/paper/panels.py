@@ -14,6 +14,7 @@ import streamlit as st
 from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.envelopes import SPREADS
+from gdm_core.analysis.matching import share_columns, to_columns
 from gdm_core.analysis.segments import composition
 from gdm_core.analysis.state_scores import majority_map
 from gdm_core.engine.compare import Compared, CompareJob
@@ -187,7 +188,8 @@ def nascar(material: Material) -> None:
     for label in ("GDM", "p-dLDS"):
         cell = material.find_fit(experiment, label)
         if cell is not None:
-            rows[label] = comparisons.match_columns(cell.states, truth)
+            n_states = cell.states.shape[1]
+            rows[label] = to_columns(cell.states, share_columns([truth, cell.states], n_states)[1], n_states)
     for place, (label, states) in zip(st.columns(len(rows), gap="small"), rows.items(), strict=True):
         with place:
             plot(

@@ -132,16 +132,6 @@ def test_sweep_table_leaves_missing_fits_open():
     assert np.isfinite(found).sum() == 2
 
 
-def test_sweep_accuracy_equals_the_full_evaluation():
-    _, train = _laps("AAA")
-    _, test = _laps("BBB")
-    model = Sketch(n_states=4).fit(train.trials)
-    ours = state_accuracy(model, train.trials, test.trials)
-    whole = evaluate(model, train.trials, test.trials)
-    assert ours["paper_accuracy"] == pytest.approx(whole.paper_accuracy)
-    assert ours["majority_map_accuracy"] == pytest.approx(whole.majority_map_accuracy)
-
-
 def test_strategy_has_a_bar_for_every_set_of_tyres():
     one, other = ring_driver("AAA"), ring_driver("BBB")
     changed = replace(one.laps, compound=("MEDIUM", "MEDIUM", "HARD", "HARD"), stint=np.array([1, 1, 2, 2]))

@@ -61,8 +61,8 @@ def test_precomputed_scores_are_those_of_the_states():
     known, truth = (np.concatenate([trial.labels for trial in one.trials]) for one in (train, laps))
     measured = mapped_accuracy(majority_map(ours, known, 3), theirs, truth)
     assert measured == pytest.approx(found.more["scores"]["majority_map_accuracy"], abs=0.01)
-    told = found.more["told"]
-    assert max(0.75, told["decision tree"] - 0.15) < measured < told["random forest"]
+    supervised = found.more["supervised"]
+    assert max(0.75, supervised["decision tree"] - 0.15) < measured < supervised["random forest"]
 
 
 def test_stored_race_is_offered_first(feed):

@@ -1,4 +1,4 @@
-"""Comparisons of settings, by their scores and moment by moment."""
+"""Comparisons of settings by their scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from gdm_core.analysis import comparisons
 from gdm_core.analysis.comparisons import (
     Cell,
     fit_cell,
-    match_columns,
     measure_baselines,
     split_blocks,
     verdict,
@@ -152,24 +151,3 @@ def test_unlabelled_trials_have_no_state_measure():
     cell = Cell.from_dict(fit_cell("arhmm", {"n_states": 3, "n_latent": 2, "seed": 0}, train, test))
     assert "states" not in cell.blocks
     assert set(measure_baselines(train, test, 3)) == {"persistence", "linear AR(1)"}
-
-
-# ---- fits compared moment by moment ---------------------------------------------------------------------------------
-def soft(length=200, n_states=3, seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.dirichlet(np.full(n_states, 0.2), length).astype(np.float32)
-
-
-def test_unmatched_states_come_last():
-    one = soft(n_states=2)
-    more = np.column_stack([one[:, 1], np.zeros(len(one)), one[:, 0]]).astype(np.float32)
-    moved = match_columns(more, one)
-    assert moved.shape == (200, 3)
-    assert np.allclose(moved[:, :2], one)
-    fewer = match_columns(one, more)
-    assert fewer.shape == (200, 3)
-
-
-def test_incomparable_fits_raise_data_error():
-    with pytest.raises(DataError, match="same trial"):
-        match_columns(soft(100), soft(200))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -45,8 +44,8 @@ def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
     assert seen == [(i, 6) for i in range(1, 7)]
     first = records[0]
     assert not first.failed
-    assert first.scores == {"elbo_test": first.elbo_test, "n_train": 120.0, "nested.half": 0.5}
-    assert first.elbo_train != first.elbo_test
+    assert set(first.scores) == {"elbo_train", "elbo_test", "n_train", "nested.half"}
+    assert first.scores["elbo_train"] != first.scores["elbo_test"]
     assert first.seconds > 0
     assert first.row()["n_states"] == 2
     assert first.row()["nested.half"] == 0.5
@@ -55,9 +54,7 @@ def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
 def test_engine_sweep_equals_local_sweep(engine: Engine, tmp_path: Path) -> None:
     there = sweep().run(engine)
     here = sweep().run(LocalEngine(ResultCache(tmp_path)))
-    assert [(r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in there] == [
-        (r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in here
-    ]
+    assert [(r.config, r.seed, r.scores) for r in there] == [(r.config, r.seed, r.scores) for r in here]
     assert sweep().run(engine) == there
 
 
@@ -69,7 +66,7 @@ def test_failed_cells_do_not_stop_the_others(engine: Engine, tmp_path: Path) -> 
         assert [r.failed for r in records] == [False, False, True, True, True, True]
         assert "failed" in records[2].message
         assert records[4].message == "Channel 'x' of trial 'lap 3' is unusable. Drop it."
-        assert math.isnan(records[2].elbo_train)
+        assert not records[2].scores
 
 
 def test_cancelled_sweep_keeps_finished_cells(engine: Engine) -> None:

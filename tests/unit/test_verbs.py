@@ -30,15 +30,15 @@ def laps():
 
 
 def test_suggest_takes_an_array(laps):
-    told = []
+    reports = []
     found = gdm_core.suggest(
-        np.asarray(laps[0].y), "arhmm", states=[1, 2, 3], seeds=[0], progress=lambda *n: told.append(n), n_iter=4
+        np.asarray(laps[0].y), "arhmm", states=[1, 2, 3], seeds=[0], progress=lambda *n: reports.append(n), n_iter=4
     )
     assert found.settings["n_states"] in (1, 2, 3)
     assert str(found).startswith(found.sentences[0])
     frame = found.to_frame()
     assert frame.loc[frame.taken, "n_states"].tolist() == [found.settings["n_states"]]
-    assert told[-1] == (6, 6)
+    assert reports[-1] == (6, 6)
     alone = gdm_core.suggest(np.asarray(laps[0].y[:, :1]), "arhmm", states=[1, 2], seeds=[0], n_iter=2)
     assert alone.settings["n_latent"] == 1  # one channel has one dimension
 
@@ -53,9 +53,9 @@ def test_compare_names_models_and_baselines(laps):
     assert len(frame) == 2 + len(found.baselines) > 2
     assert np.isfinite(frame.states[:2]).all()
     assert (frame.message == "").all()
-    said = str(found)
-    assert all(name in said for name in frame.index)
-    assert "State accuracy: " in said
+    text = str(found)
+    assert all(name in text for name in frame.index)
+    assert "State accuracy: " in text
     by_name = gdm_core.compare({"one": models[0]}, *laps, seeds=[0])
     assert list(by_name.cells) == ["one"]
     with pytest.raises(ConfigError, match="Two of these models are the same"):
