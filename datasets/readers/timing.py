@@ -237,7 +237,7 @@ def _possible_units(values: npt.NDArray[np.float64], name: str) -> tuple[str, ..
 
 
 def interpolate(
-    at: npt.NDArray[np.float64],
+    new_time: npt.NDArray[np.float64],
     time: npt.NDArray[np.float64],
     values: npt.NDArray[np.floating[Any]],
     largest_gap: float,
@@ -249,11 +249,11 @@ def interpolate(
 
     Results are NaN inside gaps above `largest_gap`, and further than `beyond` outside the range of times.
     """
-    before = np.clip(np.searchsorted(time, at, side="right") - 1, 0, time.size - 1)
+    before = np.clip(np.searchsorted(time, new_time, side="right") - 1, 0, time.size - 1)
     after = np.clip(before + 1, 0, time.size - 1)
-    result = values[before] if stepped else np.interp(at, time, values)
-    outside = np.maximum(time[0] - at, at - time[-1])
-    hole = (time[after] - time[before] > largest_gap) & (at > time[before]) & (at < time[after])
+    result = values[before] if stepped else np.interp(new_time, time, values)
+    outside = np.maximum(time[0] - new_time, new_time - time[-1])
+    hole = (time[after] - time[before] > largest_gap) & (new_time > time[before]) & (new_time < time[after])
     return np.where(hole | (outside > beyond), np.nan, result).astype(dtype)
 
 

@@ -193,9 +193,9 @@ class LinearAR:
             path.append(state * self.scale + self.center)
         return np.stack(path, axis=1)
 
-    def forecast(self, y: npt.NDArray[Any], at: IntArray, horizon: int) -> Array:
-        """Predict [O, H, N] from the samples `at`; unobserved channels start at their mean."""
-        now = carry_forward(y, np.nan)[at]
+    def forecast(self, y: npt.NDArray[Any], origins: IntArray, horizon: int) -> Array:
+        """Predict [O, H, N] from samples of `y`; unobserved channels start at their mean."""
+        now = carry_forward(y, np.nan)[origins]
         return self.predict(np.where(np.isfinite(now), now, self.center), horizon)
 
     def error_std(self, trials: Trials) -> Array:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,11 @@ from gdm_core.analysis.predictions import persistence, r2
 from gdm_core.analysis.state_scores import label_scores, macro_f1, majority_map, neighbour_labels
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trials, labels_of
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
+
+IntArray = npt.NDArray[np.int64]
 
 MAX_BASELINE_SAMPLES = 30_000
 MAX_CACHED = 8
@@ -54,34 +59,49 @@ def score_parts(
     yield found | {"lines": cached}
 
 
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Soft states, bouts and labels of each training or test trial."""
+
+    soft: list[npt.NDArray[np.float32]]
+    bouts: list[IntArray]
+    labels: list[IntArray]
+
+    @classmethod
+    def from_model(cls, model: StateModel, trials: Trials, rule: BoutRule) -> _Side:
+        soft = [np.asarray(s, np.float32) for s in model.predict_proba(trials)]
+        bouts = [rule.labels(s, trial.rate_hz) for s, trial in zip(soft, trials, strict=True)]
+        return cls(soft, bouts, labels_of(trials))
+
+    @property
+    def strongest(self) -> IntArray:
+        return np.concatenate(self.soft).argmax(axis=1)
+
+
 def _measure_parts(
     model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int
 ) -> Iterator[dict[str, Any]]:
     """Yield scores of states, then add the variance explained."""
     model = model_from_bytes(model_bytes)
     rule = BoutRule(smooth_s, shortest_s)
-    soft = [np.asarray(s, np.float32) for s in model.predict_proba(train)]
-    soft_test = [np.asarray(s, np.float32) for s in model.predict_proba(test)]
-    hard = [rule.labels(s, trial.rate_hz) for s, trial in zip(soft, train, strict=True)]
-    hard_test = [rule.labels(s, trial.rate_hz) for s, trial in zip(soft_test, test, strict=True)]
-    known, truth = labels_of(train), labels_of(test)
-    expert = median_bout(truth)
+    ours, theirs = (_Side.from_model(model, side, rule) for side in (train, test))
+    expert = median_bout(theirs.labels)
     pieces = score_uncertainty.split_pieces(test, expert)
     found: dict[str, Any] = {
         "train": [{"name": trial.name, "samples": trial.n_samples} for trial in train],
         "test": [{"name": trial.name, "samples": trial.n_samples} for trial in test],
-        "bout_s": median_bout(hard_test) / test[0].rate_hz,
-        "n_bouts": sum(len(find_bouts(z)) for z in hard_test),
-        "raw_bout_s": median_bout([s.argmax(axis=1) for s in soft_test]) / test[0].rate_hz,
+        "bout_s": median_bout(theirs.bouts) / test[0].rate_hz,
+        "n_bouts": sum(len(find_bouts(z)) for z in theirs.bouts),
+        "raw_bout_s": median_bout([s.argmax(axis=1) for s in theirs.soft]) / test[0].rate_hz,
         "pieces": {"n": len(pieces.parts), "words": pieces.words, "in_steps": pieces.in_steps},
     }
-    kinds = [_count_behaviours(known), _count_behaviours(truth)]
+    kinds = [_count_behaviours(side.labels) for side in (ours, theirs)]
     if max(kinds) > 0:
-        found["table"] = _count_labels(hard, known, hard_test, truth, soft[0].shape[1])
+        found["table"] = _count_labels(ours, theirs)
     if min(kinds) == 1:
         found["alone"] = "fitted" if kinds[0] == 1 else "new"
     elif min(kinds) > 1:
-        found |= _score_labels(found["test"], pieces, soft, soft_test, hard, hard_test, known, truth, seed)
+        found |= _score_labels(found["test"], pieces, ours, theirs, seed)
         found["expert_bout_s"] = expert / test[0].rate_hz
     yield found
     smooth = [[np.asarray(model.smooth(trial), np.float64) for trial in side] for side in (train, test)]
@@ -95,15 +115,16 @@ def _measure_parts(
     yield found | sides | {"r2": _variance_explained(smooth[1], test, pieces)}
 
 
-def _count_labels(hard: Any, known: Any, hard_test: Any, truth: Any, n_states: int) -> dict[str, list[list[int]]]:
+def _count_labels(ours: _Side, theirs: _Side) -> dict[str, list[list[int]]]:
     """Count the samples of each state and label [K, L], in training and held-out trials."""
-    size = 1 + max(int(np.max(z, initial=-1)) for z in (*known, *truth))
+    size = 1 + max(int(np.max(z, initial=-1)) for z in (*ours.labels, *theirs.labels))
+    n_states = ours.soft[0].shape[1]
     found = {}
-    for side, states, labels in (("fitted", hard, known), ("new", hard_test, truth)):
-        z, label = np.concatenate(states), np.concatenate(labels)
+    for name, side in (("fitted", ours), ("new", theirs)):
+        z, label = np.concatenate(side.bouts), np.concatenate(side.labels)
         seen = label != UNLABELLED
         flat = np.bincount(z[seen] * size + label[seen], minlength=n_states * size)
-        found[side] = flat.reshape(n_states, size).tolist()
+        found[name] = flat.reshape(n_states, size).tolist()
     return found
 
 
@@ -136,23 +157,16 @@ def _count_behaviours(labels: list[npt.NDArray[np.int64]]) -> int:
 
 
 def _score_labels(
-    rows: list[dict[str, Any]],
-    pieces: score_uncertainty.Pieces,
-    soft: list[Any],
-    soft_test: list[Any],
-    hard: list[Any],
-    hard_test: list[Any],
-    known: list[Any],
-    truth: list[Any],
-    seed: int,
+    rows: list[dict[str, Any]], pieces: score_uncertainty.Pieces, ours: _Side, theirs: _Side, seed: int
 ) -> dict[str, Any]:
-    labels, states = np.concatenate(known), np.concatenate(soft)
-    mapping = majority_map(np.concatenate(hard), labels, states.shape[1])
-    raw_mapping = majority_map(states.argmax(axis=1), labels, states.shape[1])
-    raw = raw_mapping[np.concatenate(soft_test).argmax(axis=1)]
+    """Score bouts against the expert's labels, in all test trials and in each of `rows`."""
+    labels, truth = np.concatenate(ours.labels), theirs.labels
+    states = np.concatenate(ours.soft)
+    mapping = majority_map(np.concatenate(ours.bouts), labels, states.shape[1])
+    raw = majority_map(ours.strongest, labels, states.shape[1])[theirs.strongest]
     constant = majority_map(np.zeros(len(labels), np.int64), labels, 1)[0]
-    guesses = [mapping[z] for z in hard_test]
-    near = _neighbour_labels(states, labels, soft_test, truth, seed)
+    guesses = [mapping[z] for z in theirs.bouts]
+    near = _neighbour_labels(states, labels, theirs.soft, truth, seed)
     for row, guess, nearest, expert in zip(rows, guesses, near, truth, strict=True):
         if (expert != UNLABELLED).any():
             row |= _score_guess(guess, nearest, expert, constant)

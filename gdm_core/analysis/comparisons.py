@@ -22,7 +22,7 @@ from gdm_core.analysis.inference import fit_model
 from gdm_core.analysis.metrics import Evaluation
 from gdm_core.analysis.predictions import Predictions, stacked_r2
 from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
-from gdm_core.analysis.state_scores import predict_labels, score_states, state_baselines
+from gdm_core.analysis.state_scores import choose_matching, score_states, state_baselines
 from gdm_core.errors import DataError
 from gdm_core.maths.gaps import known_mean
 from gdm_core.text import flatten_scores, listed
@@ -114,8 +114,10 @@ def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trial
         scores |= flatten_scores(one.score_states())
         if one.untrained is not None:
             scores |= flatten_scores({"untrained": score_states(one.untrained, train, test)})
-        right = predict_labels(one.states[0], one.known, one.states[1], one.truth) == one.truth
-        agrees = np.where(one.truth == UNLABELLED, np.nan, right)
+        hard, hard_test = (soft.argmax(axis=1) for soft in one.states)
+        n_states = one.states[0].shape[1]
+        labels = choose_matching(n_states, one.known, one.truth)(hard, one.known, n_states)[hard_test]
+        agrees = np.where(one.truth == UNLABELLED, np.nan, labels == one.truth)
         by_block["states"] = tuple(float(known_mean(agrees[block])) for block in blocks)
     soft = one.states[1]
     stride = max(1, -(-len(soft) // MAX_SHOWN))

@@ -24,13 +24,14 @@ ALIKE = 18.0  # difference (OKLab x 100) below which colours are easily confused
 MAX_SAMPLES = 6_000  # evenly spaced samples per comparison
 
 
-def overlap(first: States, second: States) -> npt.NDArray[np.float64]:
-    """Return the cosine similarity [K1, K2] of states over time."""
+def overlap(first: States, second: States, centred: bool = False) -> npt.NDArray[np.float64]:
+    """Return the cosine similarity [K1, K2] of states over time; if centred, their correlation."""
     stride = -(-len(first) // MAX_SAMPLES) or 1
-    a = np.nan_to_num(np.asarray(first[::stride], np.float64))  # [t, K1]
-    b = np.nan_to_num(np.asarray(second[::stride], np.float64))  # [t, K2]
+    a, b = (np.nan_to_num(np.asarray(states[::stride], np.float64)) for states in (first, second))  # [t, K]
+    if centred:
+        a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     norm = np.sqrt(np.outer((a**2).sum(axis=0), (b**2).sum(axis=0)))
-    shared: npt.NDArray[np.float64] = np.divide(a.T @ b, norm, out=np.zeros_like(norm), where=norm > 0)
+    shared: npt.NDArray[np.float64] = np.divide(a.T @ b, norm, out=np.zeros_like(norm), where=norm > 1e-12)
     return shared
 
 
@@ -165,7 +166,7 @@ def share_columns(rows: Sequence[States], most: int) -> list[Columns]:
     found = []
     for states in rows:
         n_shared, n_states = shared.shape[1], states.shape[1]
-        correlation = _correlate(shared, states)
+        correlation = overlap(shared, states, centred=True)
         known, own = linear_sum_assignment(correlation, maximize=True)
         order = np.argsort(-correlation[known, own])
         n_matched = max(
@@ -177,15 +178,6 @@ def share_columns(rows: Sequence[States], most: int) -> list[Columns]:
         columns[new] = n_shared + np.arange(new.sum())
         shared = np.concatenate([shared, states[:, new]], axis=1)
         found.append(columns)
-    return found
-
-
-def _correlate(first: States, second: States) -> npt.NDArray[np.float64]:
-    """Return correlations [K1, K2] over time, 0 for constant states."""
-    a, b = (np.nan_to_num(states).astype(np.float64) for states in (first, second))
-    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
-    scale = np.sqrt(np.outer((a**2).sum(axis=0), (b**2).sum(axis=0)))
-    found: npt.NDArray[np.float64] = np.divide(a.T @ b, scale, out=np.zeros_like(scale), where=scale > 1e-12)
     return found
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from gdm_core.adaptation import adapt
 from gdm_core.analysis.baselines import LinearAR
 from gdm_core.analysis.predictions import HORIZON, Predictions, forecast_trials, persistence, stacked_r2
-from gdm_core.analysis.state_scores import StateScores, soft_states, state_baselines, state_scores
+from gdm_core.analysis.state_scores import StateScores, finite_states, state_baselines, state_scores
 from gdm_core.forecast import Forecast, coverage, outcomes, width
 from gdm_core.maths.gaps import ratio
 from gdm_core.models.variants import format_call, make_untrained
@@ -167,7 +167,7 @@ class Evaluation:
     @cached_property
     def states(self) -> tuple[Array, Array]:
         """Soft states [T, K] of the training and of the test trials."""
-        return soft_states(self.model, self.train), soft_states(self.model, self.test)
+        return finite_states(self.model, self.train), finite_states(self.model, self.test)
 
     @cached_property
     def untrained(self) -> StateModel | None:
@@ -183,7 +183,7 @@ class Evaluation:
 
     @cached_property
     def predictions(self) -> Predictions:
-        return Predictions.from_forecasts(self.test, self.first, self.forecasts)
+        return Predictions.collect(self.test, self.first, ((one.mean, one.std[:, 0]) for _, one in self.forecasts))
 
     @cached_property
     def reconstructed_train(self) -> list[Any]:

@@ -71,9 +71,6 @@ def forecast_trials(model: StateModel, test: Trials, seed: int = 0) -> list[tupl
     ]
 
 
-Guess = tuple[npt.NDArray[Any], npt.NDArray[Any] | None]
-
-
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """Predictions from all origins of the test trials.
@@ -90,7 +87,7 @@ class Predictions:
     std: npt.NDArray[Any] | None
 
     @classmethod
-    def collect(cls, test: Trials, first: int, guesses: Iterable[Guess]) -> Predictions:
+    def collect(cls, test: Trials, first: int, guesses: Iterable[tuple[Any, Any]]) -> Predictions:
         """Collect the mean and std of each trial with origins."""
         origins = list(forecast_origins(test, first))
         means, stds = zip(*guesses, strict=True)
@@ -100,10 +97,6 @@ class Predictions:
             np.concatenate(means),
             None if stds[0] is None else np.concatenate(stds),
         )
-
-    @classmethod
-    def from_forecasts(cls, test: Trials, first: int, found: Iterable[tuple[Trial, Forecast]]) -> Predictions:
-        return cls.collect(test, first, ((one.mean, one.std[:, 0]) for _, one in found))
 
     @classmethod
     def by_last_value(cls, test: Trials, first: int = FIRST_ORIGIN) -> Predictions:

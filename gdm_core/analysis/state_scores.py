@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -165,11 +166,11 @@ def state_scores(
     known, truth = np.asarray(train_labels, np.int64), np.asarray(test_labels, np.int64)
     n_states = soft_test.shape[1]
     hard, hard_test = soft.argmax(axis=1), soft_test.argmax(axis=1)
-    one_to_one = _is_one_to_one(n_states, known, truth)
+    match = choose_matching(n_states, known, truth)
     z, seen = _select_labelled(hard_test, truth)
-    on_test = (match_states if one_to_one else majority_map)(hard_test, truth, n_states)
+    on_test = match(hard_test, truth, n_states)
     scores = StateScores(
-        matching="one-to-one" if one_to_one else "many-to-one",
+        matching="one-to-one" if match is match_states else "many-to-one",
         matched_on_test=mapped_accuracy(on_test, hard_test, truth),
         nmi=float(normalized_mutual_info_score(seen, z)),
         ari=float(adjusted_rand_score(seen, z)),
@@ -177,7 +178,7 @@ def state_scores(
     if (known == UNLABELLED).all():
         return scores
     majority = majority_map(hard, known, n_states)
-    matched = label_scores(predict_labels(soft, known, soft_test, truth), truth)
+    matched = label_scores(match(hard, known, n_states)[hard_test], truth)
     one_hot = np.eye(n_states)
     return StateScores(
         **asdict(scores)
@@ -192,19 +193,13 @@ def state_scores(
     )
 
 
-def predict_labels(soft: Any, known: IntArray, soft_test: Any, truth: IntArray) -> IntArray:
-    """Predict test labels [T] from states matched to labels on the training trials."""
-    n_states = soft.shape[1]
-    name = match_states if _is_one_to_one(n_states, known, truth) else majority_map
-    return np.asarray(name(soft.argmax(axis=1), known, n_states)[soft_test.argmax(axis=1)])
-
-
-def _is_one_to_one(n_states: int, known: IntArray, truth: IntArray) -> bool:
+def choose_matching(n_states: int, known: IntArray, truth: IntArray) -> Callable[..., IntArray]:
+    """Return `match_states` if there are as many states as labels, otherwise `majority_map`."""
     labels = np.unique(np.concatenate([known, truth]))
-    return n_states == int(np.sum(labels != UNLABELLED))
+    return match_states if n_states == np.sum(labels != UNLABELLED) else majority_map
 
 
-def soft_states(model: StateModel, trials: Trials) -> Array:
+def finite_states(model: StateModel, trials: Trials) -> Array:
     """Return the soft states [T, K] of all trials; raise FitError if they are not finite."""
     soft = np.concatenate(model.predict_proba(trials)).astype(np.float64)
     if not np.isfinite(soft).all():
@@ -217,7 +212,7 @@ def soft_states(model: StateModel, trials: Trials) -> Array:
 def score_states(model: StateModel, train: Trials, test: Trials, seed: int = 0) -> StateScores:
     """Return the state scores of a model."""
     known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
-    return state_scores(soft_states(model, train), known, soft_states(model, test), truth, seed)
+    return state_scores(finite_states(model, train), known, finite_states(model, test), truth, seed)
 
 
 def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:

@@ -11,9 +11,7 @@ import pytest
 from datasets import formula1
 from datasets.f1 import loader
 from datasets.formula1 import lap_clock
-from gdm_core.analysis.metrics import evaluate
 from gdm_core.analysis.segments import composition
-from gdm_core.analysis.state_scores import state_accuracy
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import circuit_map, data, field, laps, scores, tables
@@ -22,7 +20,6 @@ from pages.formula1.data import Place
 from pages.formula1.telemetry import trace
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.formula1_page import RING, ring_race
-from tests.support.live_engine import Sketch
 
 pytestmark = pytest.mark.usefixtures("feed")
 
