@@ -11,14 +11,23 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.text import plural
+from gdm_core.text import first_of, plural
 from gdm_core.trials import Trial, Trials, working_precision
 
 from .readers.doubts import Answers, Doubt, require_answers, unanswered
 from .readers.formats import READABLE, read_frame
-from .readers.long import widen
+from .readers.kinds import refuse_other_tables
+from .readers.long import drop_totals, join_date_and_time, widen
 from .readers.order import Order, Rows, arrange
-from .readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
+from .readers.quality import (
+    LOW_SCORE,
+    ChannelQuality,
+    QualityReport,
+    channel_quality,
+    fill_gaps,
+    find_sentinel,
+    outlier_mask,
+)  # fmt: skip
 from .readers.roles import Role, check_roles, columns_with, describe_column, format_cell, guess_roles, numeric_values
 from .readers.source import Readable, open_source, path_within
 from .readers.timing import Clock, Times, clock_from_steps, describe_times, nearest_sample, read_times, resample
@@ -72,6 +81,7 @@ class Table:
     answers  answers to doubts, such as {"unit": "ms"}
     doubts   questions about how the file was read
     animals  animals that the names of columns begin with, if the file lists them
+    rate_hz  samples per second that the file gives without a time column
     """
 
     frame: pd.DataFrame
@@ -83,6 +93,7 @@ class Table:
     answers: Answers = field(default_factory=dict)
     doubts: tuple[Doubt, ...] = ()
     animals: tuple[str, ...] = ()
+    rate_hz: float | None = None
     _understood: dict[tuple[Any, ...], Understanding] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -111,11 +122,21 @@ class Table:
         name = next(iter(columns_with(roles, Role.TIME)), None)
         if name is None:
             nothing = np.full(self.n_rows, np.nan)
-            return Understanding(roles, None, Order(tuple(trials), nothing), unanswered(self.doubts, self.answers))
+            doubts = unanswered((*self.doubts, *self._sentinel_doubts(roles)), self.answers)
+            return Understanding(roles, None, Order(tuple(trials), nothing), doubts)
         times = read_times(self.frame[name], name, self.answers)
         order = arrange(times.seconds, trials, self.answers, times.unit == "frames")
-        doubts = unanswered((*self.doubts, *times.doubts, *order.doubts), self.answers)
+        doubts = unanswered((*self.doubts, *times.doubts, *order.doubts, *self._sentinel_doubts(roles)), self.answers)
         return Understanding(roles, _clock(times, order, name), order, doubts)
+
+    def _sentinel_doubts(self, roles: Mapping[str, Role]) -> tuple[Doubt, ...]:
+        """Return a question about values such as -9999 that may stand for missing ones."""
+        found = {name: value for name in columns_with(roles, Role.CHANNEL, Role.POSITION)
+                 if (value := find_sentinel(numeric_values(self.frame[name]))) is not None}  # fmt: skip
+        if not found:
+            return ()
+        where = first_of([f"{value:g} in {name!r}" for name, value in found.items()], 3)
+        return (Doubt("sentinels", f"Do these values stand for missing ones: {where}?", ("missing", "keep")),)
 
     def clock(self, roles: Mapping[str, Role | str] | None = None) -> Clock | None:
         """Return the clock of the time column, or None; steps between trials do not count.
@@ -179,7 +200,7 @@ class Table:
         require_answers(self.name, known.doubts, self.answers)
         clock = known.clock
         usual = None if clock is None else clock.rate_hz
-        rate = rate_hz if rate_hz is not None else usual or 1.0
+        rate = rate_hz if rate_hz is not None else usual or self.rate_hz or 1.0
         if not (np.isfinite(rate) and rate > 0):
             raise ConfigError(f"rate_hz is {rate}; it must be positive, in samples per second.")
         if not fill_seconds >= 0:
@@ -226,6 +247,8 @@ class Table:
 
     def _read_values(self, names: tuple[str, ...]) -> npt.NDArray[Any]:
         columns = [numeric_values(self.frame[name]) for name in names]
+        for column in columns if self.answers.get("sentinels") == "missing" else []:
+            column[column == find_sentinel(column)] = np.nan
         y = np.empty((self.n_rows, len(names)), dtype=np.result_type(np.float32, *map(working_precision, columns)))
         for j, column in enumerate(columns):
             y[:, j] = column
@@ -267,10 +290,14 @@ def read(source: Readable, name: str | None = None, sheet: str | None = None, an
     """
     opened = open_source(source, name)
     made = read_frame(opened, sheet, answers)
-    frame, animals, notes = widen(made.frame)
+    frame, totals = drop_totals(made.frame)
+    frame, joined = join_date_and_time(frame)
+    frame, animals, notes = widen(frame)
+    roles = guess_roles(frame)
+    refuse_other_tables(frame, roles, opened.name)
     return Table(
-        frame, guess_roles(frame), opened.name, (*made.notes, *notes), made.sheets, made.sheet, answers or {}, made.doubts,
-        animals,
+        frame, roles, opened.name, (*made.notes, *totals, *joined, *notes), made.sheets, made.sheet, answers or {},
+        made.doubts, animals, made.rate_hz,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from gdm_core.errors import DataError
 
 from .delimited import Layout, read_body, sniff
 from .header import is_number
+from .order import arrange
 from .pose import KeypointTable, finish_table
 from .roles import numeric_values
 from .source import Source
@@ -81,7 +82,14 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
     frame = read_body(source, below, [f"{i}" for i in range(width)])
     columns = [(a or "animal", p, _MANGLED.sub("", x)) for a, p, x in zip(animals, parts, axes, strict=True)]
     arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in range(first, width)]
-    return assemble(columns[first:], arrays, rate_hz, source.name)
+    numbers = numeric_values(frame.iloc[:, 0]).astype(np.float64) if first else np.full(len(frame), np.nan)
+    if not np.isfinite(numbers).all() or (np.diff(numbers) == 1).all():
+        return assemble(columns[first:], arrays, rate_hz, source.name)
+    order = arrange(numbers, [(source.name, np.arange(len(frame)))], {"order": "file", "repeats": "keep"}, frames=True)
+    at = np.concatenate([its for _, its in order.trials])
+    arrays = [np.where(at < 0, np.float32(np.nan), values[at]) for values in arrays]
+    found = assemble(columns[first:], arrays, rate_hz, source.name)
+    return replace(found, notes=(*order.notes, *found.notes))
 
 
 def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: float | None, name: str) -> KeypointTable:

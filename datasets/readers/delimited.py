@@ -25,6 +25,7 @@ from .source import BoundedStream, Source, brief, refuse_damage
 _DELIMITERS = (",", ";", "\t", "|")
 SPACES = r"\s+"
 _SEPARATOR_LINE = re.compile(r"""^\s*["']?sep=([,;|\t])["']?[\s;,]*$""", re.IGNORECASE)
+_WEB_PAGE = re.compile(rb"\s*<(!doctype html|html|\?xml)", re.IGNORECASE)
 _MAX_PREAMBLE = 50  # lines before the header
 
 
@@ -41,12 +42,15 @@ class Layout:
     preamble: int = 0  # lines before the header that are neither blank nor comments
     n_header: int = 1  # rows of names
     thousands: str = ""  # sign between thousands
+    rate_hz: float | None = None  # as the lines above the header give it
     doubts: tuple[Doubt, ...] = ()
 
 
 def sniff(source: Source, answers: Answers | None = None) -> Layout:
     """Detect the format of a table from its first 256 kB; `answers` may decide what commas mean."""
     head = source.head()
+    if _WEB_PAGE.match(head):
+        raise DataError(f"{source.name} is a web page. Download the table itself, as CSV.")
     encoding = _encoding(head, source)
     lines = list(io.StringIO(head.decode(encoding, errors="replace"), newline=""))
     if len(head) == 1 << 18 and len(lines) > 1:
@@ -68,9 +72,29 @@ def sniff(source: Source, answers: Answers | None = None) -> Layout:
     decimal, thousands, doubts = find_notation(cells, delimiter, answers or {})
     names, n_header = find_header(rows)
     n_preamble = sum(bool(line.strip()) for line in lines[:preamble])
+    rate = _rate_above("".join([*before, *lines[:preamble]]))
     return Layout(
-        encoding, delimiter, decimal, names, skipped + preamble, tuple(rows), n_preamble, n_header, thousands, doubts
+        encoding,
+        delimiter,
+        decimal,
+        names,
+        skipped + preamble,
+        tuple(rows),
+        n_preamble,
+        n_header,
+        thousands,
+        rate,
+        doubts,
     )
+
+
+def _rate_above(text: str) -> float | None:
+    """Return the rate that the lines above a table give once, as "30 Hz" or an epoch as h:m:s."""
+    rates = {float(found) for found in re.findall(r"(\d+(?:\.\d+)?) ?Hz\b", text, re.IGNORECASE)}
+    epoch = re.search(r"Epoch Period.*? (\d+):(\d+):(\d+)", text)
+    if epoch and (seconds := 3600 * int(epoch[1]) + 60 * int(epoch[2]) + int(epoch[3])):
+        rates.add(1 / seconds)
+    return rates.pop() if len(rates) == 1 else None
 
 
 def _first_line(lines: list[str], start: int) -> int:
@@ -92,7 +116,9 @@ def _preamble(lines: list[str], delimiter: str, rows: list[tuple[str, ...]], sou
     for i, line in enumerate(lines[:_MAX_PREAMBLE]):
         cells = next(iter(_split([line], delimiter, source)), ())
         if len(cells) >= width:
-            return i if len(cells) == width and _is_header(cells) else 0
+            # a device's report, as of ActiGraph, may stand above rows without names
+            report = i > 2 and all(len(row) < width - 1 for row in rows[:i])
+            return i if len(cells) == width and (_is_header(cells) or report) else 0
     return 0
 
 
@@ -183,8 +209,10 @@ _GROUPS = {",": r"^\s*[-+]?\d{1,3}(,\d{3})+(\.\d*)?\s*$", ".": r"^\s*[-+]?[1-9]\
 _MARK = "\ue000"  # a private-use character
 
 
-def read_delimited(source: Source, answers: Answers | None = None) -> tuple[pd.DataFrame, list[str], tuple[Doubt, ...]]:
-    """Read the table, and return it with notes and doubts about its format."""
+def read_delimited(
+    source: Source, answers: Answers | None = None
+) -> tuple[pd.DataFrame, list[str], tuple[Doubt, ...], float | None]:
+    """Read the table, and return it with notes and doubts about its format, and the rate above it."""
     layout = sniff(source, answers)
     header = layout.header if layout.n_header else tuple(f"column {i + 1}" for i in range(len(layout.header)))
     names, notes = unique_names(header)
@@ -206,9 +234,11 @@ def read_delimited(source: Source, answers: Answers | None = None) -> tuple[pd.D
         notes.append(f"{layout.preamble} lines before the header were skipped")
     if layout.decimal == ",":
         notes.append("decimals are written with a comma")
+    if layout.rate_hz:
+        notes.append(f"the lines above the table give {layout.rate_hz:.4g} Hz")
     if layout.n_header == 2:
         notes.append("names are in two rows")
-    return read_body(source, layout, names), notes, layout.doubts
+    return read_body(source, layout, names), notes, layout.doubts, layout.rate_hz
 
 
 def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:

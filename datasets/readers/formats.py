@@ -109,6 +109,7 @@ def _parse_cells(cells: list[Any]) -> pd.Series[Any]:
 
 READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
 
+_RATES = ("rate_hz", "rate", "fs", "fps", "sampling_rate", "sample_rate", "sfreq")
 _NAMES = ("channels", "channel_names", "names", "columns")  # NPZ arrays of channel names
 
 
@@ -121,6 +122,7 @@ class Parsed:
     sheets: tuple[str, ...] = ()
     sheet: str = ""
     doubts: tuple[Doubt, ...] = ()
+    rate_hz: float | None = None
 
 
 def read_frame(source: Source, sheet: str | None = None, answers: Answers | None = None) -> Parsed:
@@ -131,21 +133,21 @@ def read_frame(source: Source, sheet: str | None = None, answers: Answers | None
     if source.suffix in (".csv", ".tsv", ".txt", ".tab"):
         if looks_like_deeplabcut(sniff(source)):
             raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
-        frame, notes, doubts = read_delimited(source, answers)
-        return Parsed(frame, notes, doubts=doubts)
+        frame, notes, doubts, rate = read_delimited(source, answers)
+        return Parsed(frame, notes, doubts=doubts, rate_hz=rate)
     if source.packed:
         raise DataError(f"{source.name}: only text tables may be compressed with gzip. Unpack it first.")
     if workbook:
         return Parsed(*read_workbook(source, sheet))
     if (read := READERS.get(source.suffix)) is not None:
-        return Parsed(*read(source))
+        return read(source, answers or {})
     raise DataError(
         f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with pandas, or keypoints "
         "with movement or sleap-io."
     )
 
 
-def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
+def _read_parquet(source: Source, _: Answers) -> Parsed:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -166,10 +168,10 @@ def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
             pieces.append(compact(piece))
     if not any(map(len, pieces)):
         raise DataError(f"{source.name} has no rows.")
-    return join_pieces(pieces), notes
+    return Parsed(join_pieces(pieces), notes)
 
 
-def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
+def _read_npz(source: Source, answers: Answers) -> Parsed:
     """Convert arrays [T], [T, N] or stacked trials [trials, T, N] to columns."""
     arrays = read_arrays(source)
     main: str | None = next((key for key in ("y", "data", "X", "x") if key in arrays and arrays[key].ndim >= 1), None)
@@ -182,6 +184,8 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     if main is None or arrays[main].size == 0:
         raise DataError(f"{source.name} has no data. Save an array y [time, channels], and others of the same length.")
     y = arrays.pop(main)
+    rate = next((float(arrays.pop(key).item()) for key in _RATES if key in arrays and arrays[key].size == 1), None)
+    y, doubts = _time_before_channels(y, arrays, answers)
     columns: dict[str, npt.NDArray[Any]] = {}
     if y.ndim == 3:
         columns["trial"] = np.repeat(np.arange(y.shape[0]), y.shape[1])
@@ -209,7 +213,22 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     if left_out:
         notes.append(f"arrays of another length were left out: {', '.join(left_out[:5])}")
     frame = pd.DataFrame(dict(zip(unique, [_to_plain_type(value, source) for value in values], strict=True)))
-    return compact(frame), notes
+    return Parsed(compact(frame), notes, doubts=doubts, rate_hz=rate)
+
+
+def _time_before_channels(
+    y: npt.NDArray[Any], arrays: dict[str, npt.NDArray[Any]], answers: Answers
+) -> tuple[npt.NDArray[Any], tuple[Doubt, ...]]:
+    """Return an array with time before channels, and a doubt if it has more channels than samples."""
+    if y.ndim not in (2, 3) or y.shape[-2] >= y.shape[-1]:
+        return y, ()
+    lengths = {value.shape[0] for value in arrays.values() if value.ndim == 1}
+    if y.shape[-2] in lengths and y.shape[-1] not in lengths:  # one array has a value per sample
+        return y, ()
+    first = "trials, " if y.ndim == 3 else ""
+    doubt = Doubt("axes", f"What are the axes of the array of shape {y.shape}?",
+                  (f"{first}channels, time", f"{first}time, channels"))  # fmt: skip
+    return (np.swapaxes(y, -1, -2) if doubt.chosen(answers) == doubt.choices[0] else y), (doubt,)
 
 
 def _to_plain_type(values: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]:
@@ -224,7 +243,7 @@ def _to_plain_type(values: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]
 
 
 # Readers by extension, besides text and workbooks; add other formats here (docs/change.md).
-READERS: dict[str, Callable[[Source], tuple[pd.DataFrame, list[str]]]] = {
+READERS: dict[str, Callable[[Source, Answers], Parsed]] = {
     ".parquet": _read_parquet,
     ".pq": _read_parquet,
     ".npz": _read_npz,

@@ -1,4 +1,4 @@
-"""Long tables, with several rows for each time step, as one row per step."""
+"""Tables in other layouts: several rows per time step, dates apart from times, and totals below."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gdm_core.text import plural
+
+from .dates import is_clock, parse_times
 from .roles import format_cell, is_numeric, looks_like_time, numeric_values
 
 _RECORDING = re.compile(r"^(recording|session|trial|video|file)([ _]?(id|no|number|name))?$")
@@ -15,6 +18,7 @@ _TRACK = re.compile(r"^(track|individual|instance)s?([ _]?(id|no|number|name|idx
 _ANIMAL = re.compile(r"^(animal|mouse|rat|fly|fish|subject)s?([ _]?(id|no|number|name|idx))?$")
 _PART = re.compile(r"^(body[ _]?part|part|key[ _]?point|node)s?([ _]?(name|id))?$")
 _SIGNAL = re.compile(r"^(sensor|channel|variable|signal|parameter|measure(ment)?)s?([ _]?(name|id))?$")
+_TOTAL = re.compile(r"(grand )?(total|sum|mean|average|median|std|sd|min|max|summe|mittelwert)s?:?$", re.IGNORECASE)
 _MOST = 1_000  # different values
 
 
@@ -52,6 +56,30 @@ def widen(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...], list[str]
     note = f"{len(frame):,} rows with {' and '.join(map(repr, ids))} became {n_steps:,} time steps"
     whose = [label[0] for label in labels] if ids[0] in animals else []
     return pd.DataFrame(columns), tuple(dict.fromkeys(whose)), [note]
+
+
+def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table in which a column of dates and one of times of day are one."""
+    texts = [str(name) for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype)]
+    words = {name: frame[name].cat.categories.astype(str).to_series() for name in texts if frame[name].notna().all()}
+    dates = [
+        name for name in words if re.match(r"date|datum|day", name, re.I) and not words[name].str.contains(":").any()
+    ]
+    times = [name for name in words if is_clock(words[name])]
+    if len(dates) != 1 or len(times) != 1 or parse_times(words[dates[0]]) is None:
+        return frame, []
+    both = frame[dates[0]].astype(str) + " " + frame[times[0]].astype(str)
+    frame = frame.drop(columns=dates).assign(**{times[0]: both.astype("category")})
+    return frame, [f"{dates[0]!r} and {times[0]!r} are one clock"]
+
+
+def drop_totals(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table without rows of totals or means at its end."""
+    kept = len(frame)
+    while kept > 1 and any(isinstance(cell, str) and _TOTAL.match(cell.strip()) for cell in frame.iloc[kept - 1]):
+        kept -= 1
+    notes = [f"{plural(len(frame) - kept, 'row')} of totals or means at the end left out"] if kept < len(frame) else []
+    return frame.iloc[:kept] if notes else frame, notes
 
 
 def _takes_turns(frame: pd.DataFrame, ids: list[str], lower: dict[str, str]) -> bool:

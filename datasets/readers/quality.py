@@ -13,6 +13,7 @@ from gdm_core.maths.gaps import gap_lengths
 from gdm_core.maths.spikes import find_spikes
 from gdm_core.text import first_of
 
+_SENTINELS = (-9999.0, -999.0, -99.0, -1.0, 999.0, 9999.0, 99999.0, -32768.0, 32767.0, 65535.0)
 LOW_SCORE = 0.3  # confidence of a tracker
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -105,6 +106,18 @@ def outlier_mask(y: Floats) -> npt.NDArray[np.bool_]:
             low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
             mask[seen, j] |= (high > low) & (np.abs(known - middle) > 50 * (high - low) / 3.29)
     return mask
+
+
+def find_sentinel(values: Floats) -> float | None:
+    """Return a value such as -9999 that occurs repeatedly, far from all others; None without one."""
+    for value in _SENTINELS:
+        at = values == value
+        if np.count_nonzero(at) > 1:
+            others = values[~at & np.isfinite(values)]
+            low, high = (others.min(), others.max()) if len(others) else (value, value)
+            if high > low and max(low - value, value - high) > 0.5 * (high - low):
+                return value
+    return None
 
 
 def fill_gaps(y: Floats, longest: int) -> tuple[Floats, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,17 +19,19 @@ from .dates import parse_times, sample_of
 # ---- parsing text ---------------------------------------------------------------------------------------------------
 # Pandas' parser overruns its memory on such exponents and crashes the server; the values are 0 or infinite anyway.
 _LONG_EXPONENT = r"[eE][+-]?\d{5}"
-_PERCENT = r"^\s*[-+]?\d[\d.,]*\s*%\s*$"
 # 1,234.5 or 1,234,567 and 1.234,5: only unambiguous cells reveal the notation of a column
 _COMMA_GROUPS = r"^\s*[-+]?(\d{1,3}(,\d{3})+\.\d*|\d{1,3}(,\d{3}){2,})\s*$"
 _POINT_GROUPS = r"^\s*[-+]?\d{1,3}(\.\d{3})+,\d*\s*$"
+# the Unicode minus, and spaces or apostrophes between thousands
+_SPELLINGS = (("^[\u2212\u2013]", "-"), (r"(?<=\d)[ \u00a0\u202f'\u2019](?=\d{3}(\D|$))", ""))
+_WITH_UNIT = r"^[$\u20ac\u00a3]?([-+]?[\d.,]+(?:[eE][-+]?\d+)?) *([%\u00b0a-zA-Z\u00b5/\u00b2\u00b3]{1,6})$"
 _SAMPLE = 200
 
 
 def parse_numbers(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
     """Parse the distinct texts of a column as numbers, NaN if they are none.
 
-    A comma is the decimal sign, or separates thousands if other cells show that. Percent signs are dropped.
+    A comma is the decimal sign, or separates thousands if other cells show that. A unit that all cells share is dropped.
     """
     text = words.astype(str)
     if len(text) > _SAMPLE and not np.isfinite(_parse_notations(sample_of(text))).any():
@@ -40,7 +43,12 @@ def _parse_notations(text: pd.Series[Any]) -> npt.NDArray[np.float64]:
     numbers = _parse(text)
     lost = ~np.isfinite(numbers)
     if lost.any():
-        rest = text[lost].str.replace(r"\s*%\s*$", "", regex=True)
+        rest = text[lost].str.strip()
+        for pattern, new in _SPELLINGS:
+            rest = rest.str.replace(pattern, new, regex=True)
+        units = rest.str.extract(_WITH_UNIT)
+        if units[1].nunique() == 1:  # one unit
+            rest = units[0].where(units[1].notna(), rest)
         if rest.str.match(_COMMA_GROUPS).any():
             rest = rest.str.replace(r",(?=\d{3}(\D|$))", "", regex=True)
         grouped = rest.str.match(_POINT_GROUPS)
@@ -58,7 +66,7 @@ def describe_notation(words: pd.Series[Any]) -> str:
     """Describe a guessed notation of numbers, or return an empty string."""
     text = words.astype(str)
     for pattern, template in (
-        (_PERCENT, "is written in percent, and {} counts as the number before the sign"),
+        (_WITH_UNIT, "is written with a unit, and {} counts as the number before it"),
         (_COMMA_GROUPS, "separates thousands by commas, as in {}"),
         (_POINT_GROUPS, "separates thousands by points, as in {}"),
     ):
@@ -98,7 +106,8 @@ class Role(StrEnum):
 
 _TIME = re.compile(
     r"^(t|time|timestamp|datetime|date|when|clock|zeit|datum|uhrzeit|zeitstempel|seconds?|secs?|s|ms|millis(econds)?|"
-    r"elapsed|utc|datenum|minutes?|hours?)([ _(\[./].*)?$|_(time|s|ms)$"
+    r"elapsed|utc|ts|datenum|minutes?|hours?)([ _(\[./].*)?$|_(time|s|ms)$|"
+    r"^(trial|recording|elapsed|video|relative|system|session)[ _]time([ _(\[./].*)?$"
 )
 _FRAME = re.compile(
     r"^(frames?|frame[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
@@ -110,14 +119,17 @@ _ROW_NUMBER = re.compile(
 _LABEL = re.compile(r"label|behaviou?r|annotation|class$|state$|action$|activity|event$|target$|_prediction$")
 _GROUP = re.compile(
     r"^(trial|session|subject|animal|mouse|rat|id|group|recording|run|lap|segment|video|driver|file|episode|bout|fold|"
-    r"sequence|series)([ _]?(id|no|number|name|index|num))?$"
+    r"sequence|series|participant|patient)([ _]?(id|no|number|name|index|num))?$"
 )
 _ANIMAL = re.compile(r"^(subject|animal|mouse|rat)([ _]?(id|no|number|name|index|num))?$")
 _TREATED = re.compile(r"^group([ _]?(id|no|number|name|index|num))?$")
-_SCORE = re.compile(r"(^|[ _.])(likelihoods?|scores?|confidence|probability|p|prob|conf)$")
+_SCORE = re.compile(r"(^|[ _.])(likelihoods?|scores?|confidence|probability|prob|conf)$|[ _.]p$")
+_CODE = re.compile(
+    r"(^|[ _])(packet|counter|seq|sequence|status|flags?|error|code|checksum|crc|trigger)([ _](no|number|id|code))?$"
+)
 _POSITION = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"), ("pos x", "pos y"))
 _MAX_LABELS = 50
-_LABELLED = 0.05  # share of rows; text with fewer values is comments
+_LABELLED = 0.05  # share of rows; text with fewer values is comments, and a channel is nearly empty
 FIRST_COLUMN = "column 1"  # of a table without names
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -142,12 +154,22 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     labels.sort(key=lambda name: (_LABEL.search(name.strip().lower()) is None, -frame[name].count()))
     for name in (*labels[1:], *columns_with(roles, Role.GROUP)[1:]):
         roles[name] = Role.IGNORE
+    for name in _find_copies(frame, columns_with(roles, Role.CHANNEL)):
+        roles[name] = Role.IGNORE
     lower = {name.strip().lower(): name for name, role in roles.items() if role is Role.CHANNEL}
     for x, y in _POSITION:
         if x in lower and y in lower:
             roles[lower[x]] = roles[lower[y]] = Role.POSITION
             break
     return roles
+
+
+def _find_copies(frame: pd.DataFrame, names: list[str]) -> list[str]:
+    """Return the columns that repeat an earlier one."""
+    first: dict[bytes, str] = {}
+    for name in names:
+        first.setdefault(hashlib.sha256(numeric_values(frame[name]).tobytes()).digest(), name)
+    return [name for name in names if name not in first.values()]
 
 
 def find_recording_columns(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
@@ -310,4 +332,6 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
         return Role.LABEL if few and column.count() >= _LABELLED * n_rows else Role.IGNORE
     if seen.min() == seen.max():
         return Role.IGNORE  # a constant carries no dynamics
+    if (whole and _CODE.search(key)) or len(seen) < _LABELLED * n_rows:
+        return Role.IGNORE
     return Role.CHANNEL

@@ -288,7 +288,7 @@ def from_table(file: OpenFile, options: TableOptions) -> Dataset:
 def rate_of(table: Table, options: TableOptions) -> float | None:
     """Return the sampling rate that was entered or that the time column has; None if unknown."""
     clock = table.clock(dict(options.roles))
-    return options.rate_hz or (None if clock is None else clock.rate_hz)
+    return options.rate_hz or (table.rate_hz if clock is None else clock.rate_hz)
 
 
 def table_recipe(file: OpenFile, roles: Mapping[str, str], options: TableOptions) -> Recipe:

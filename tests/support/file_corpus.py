@@ -100,7 +100,8 @@ add("trailing delimiter", PLAIN.replace("\n", ",\n"))
 add("trailing delimiter in rows", PLAIN.replace("\n", ",\n").replace("c2,", "c2", 1))
 add("blank lines", PLAIN.replace("\n", "\n\n"))
 add("row numbers", frame().to_csv())
-add("repeated names", text(frame(extra=VALUES[:, 0])).replace("extra", "c1"), values=VALUES[:, [0, 1, 0]])
+THREE = np.column_stack([VALUES, VALUES.sum(axis=1).round(3)])
+add("repeated names", text(frame(extra=THREE[:, 2])).replace("extra", "c1"), values=THREE)
 for missing in ("", "NA", "NaN", "-", "null", "?"):
     holes = text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep=missing)
     add(f"missing values as {missing!r}", holes, values=with_gap(VALUES, slice(5, 8)))
@@ -317,3 +318,126 @@ add("SLEAP analysis", hdf({"tracks": XY.transpose(1, 3, 2, 0), "node_names": np.
     "track_names": np.array([b"one", b"two"])}), "a.h5", values=XY, names=(("one", "two"), BODY), rate=None)  # fmt: skip
 add("NPZ of poses", npz(keypoints=XY.transpose(0, 1, 3, 2), parts=list(BODY), animals=["one", "two"], fps=RATE), "a.npz",
     values=XY, names=(("one", "two"), BODY))  # fmt: skip
+
+
+# ---- notations and columns ----------------------------------------------------------------------------------------
+def respelled(values: Floats, spell: Any, **options: Any) -> str:
+    """Return a table whose first channel is written differently."""
+    return text(frame(values=values).assign(c1=[spell(value) for value in values[:, 0]]), **options)
+
+
+LARGE = BIG * [10.5, 1]
+add("Unicode minus", respelled(VALUES, lambda v: f"{v}".replace("-", "\u2212")))
+add("thousands with spaces", respelled(LARGE, lambda v: f"{v:,.1f}".translate(str.maketrans(",.", " ,")), sep=";", decimal=","),
+    values=LARGE)  # fmt: skip
+add("thousands with narrow spaces", respelled(LARGE, lambda v: f"{v:,.1f}".replace(",", "\u202f")), values=LARGE)
+add("thousands with apostrophes", respelled(LARGE, lambda v: f"{v:,.1f}".replace(",", "'")), values=LARGE)
+add("cells with a unit", respelled(VALUES, lambda v: f"{v} mm"))
+gone = VALUES.copy()
+gone[20:24, 0] = np.nan
+coded = text(frame(values=np.where(np.isnan(gone), -9999, gone)))
+add("runs of -9999, missing", coded, outcome="asked", asks={"sentinels": "missing"}, values=gone)
+add(
+    "runs of -9999, kept",
+    coded,
+    outcome="asked",
+    asks={"sentinels": "keep"},
+    values=np.where(np.isnan(gone), -9999, gone),
+)
+high = with_gap(VALUES * 100 + 500, slice(40, 50))
+add(
+    "runs of -1",
+    text(frame(values=np.nan_to_num(high, nan=-1))),
+    outcome="asked",
+    asks={"sentinels": "missing"},
+    values=high,
+)
+for name, column in (
+    ("constant", 5.0), ("empty", np.nan), ("nearly empty", [1.0, 2.0] + [np.nan] * (N - 2)), ("copied", VALUES[:, 0]),
+    ("packet", np.arange(N) + 1000), ("counter", np.arange(N) % 16), ("status", np.where(np.arange(N) < 55, 0, 1024)),
+    ("likelihood", np.linspace(0, 1, N)), ("remark", [f"no. {i}" for i in range(N)]),
+):  # fmt: skip
+    add(f"{name} column", text(frame(**{name: column})))
+add("a column p of pressure", text(frame(p=THREE[:, 2])), values=THREE)
+add(
+    "events among channels",
+    text(frame(lick=np.arange(N) % 7 // 6)),
+    values=np.column_stack([VALUES, np.arange(N) % 7 // 6]),
+)
+add("date and time columns", text(frame(stamps("%H:%M:%S"), date=stamps("%Y-%m-%d"))), rate=1 / 60)
+add("German date and time columns", text(frame(stamps("%H:%M"), "Uhrzeit", Datum=stamps("%d.%m.%Y")), sep=";", decimal=","),
+    rate=1 / 60)  # fmt: skip
+add("participants", text(frame(np.tile(AT[:30], 2), participant=np.repeat(["P1", "P2"], 30))), trials=(30, 30))
+add("row of totals", f"{PLAIN}Total,{VALUES[:, 0].sum():.3f},{VALUES[:, 1].sum():.3f}\n")
+add("rows of means and deviations", PLAIN + "mean,1.5,2.5\nSD,0.1,0.2\n")
+add("time after channels", text(frame(None).assign(time=AT)))
+add("two time columns", text(frame(time_ms=AT * 1000)))
+add("time and frame", text(frame(frame=np.arange(N))))
+
+# ---- arrays -------------------------------------------------------------------------------------------------------
+add("NPY of trials, channels, time", npy(VALUES.reshape(2, 30, 2).transpose(0, 2, 1)), "a.npy", outcome="asked",
+    asks={"axes": "trials, channels, time"}, rate=None, trials=(30, 30))  # fmt: skip
+add("NPY of channels, time", npy(VALUES.T), "a.npy", outcome="asked", asks={"axes": "channels, time"}, rate=None)
+for name in ("rate_hz", "fs", "sampling_rate"):
+    add(f"NPZ with {name}", npz(y=VALUES, **{name: 25.0}), "a.npz", rate=25)
+
+# ---- devices ------------------------------------------------------------------------------------------------------
+when = pd.date_range("2024-05-07 16:29:50.440", periods=N, freq="10ms").strftime("%Y-%m-%d %H:%M:%S.%f").str[:-3]
+add("Axivity", text(frame(when, values=THREE), header=False), rate=100, values=THREE)
+REPORT = """------------ Data File Created By ActiGraph GT3X+ ActiLife v6.13.3 {rate} -----------
+Serial Number: TAS1D48140206
+Start Time 16:00:00
+Start Date 6/27/2012
+Epoch Period (hh:mm:ss) 00:00:{epoch}
+Current Battery Voltage: 4.22     Mode = 12
+--------------------------------------------------
+"""
+counts = (np.abs(THREE) * 100).round()
+add("ActiGraph counts", REPORT.format(rate="", epoch="10") + text(frame(None, values=counts), header=False), rate=0.1,
+    values=counts)  # fmt: skip
+raw = frame(None, values=THREE).set_axis([f"Accelerometer {axis}" for axis in "XYZ"], axis=1)
+add("ActiGraph raw", REPORT.format(rate="at 30 Hz", epoch="00") + text(raw), rate=30, values=THREE)
+ETHOVISION = """"Number of header lines:";"6"
+"Experiment";"open field"
+"Subject";"Subject 1"
+
+"Trial time";"Recording time";"X center";"Y center";"Velocity"
+"s";"s";"cm";"cm";"cm/s"
+"""
+fields = frame(AT, values=THREE)
+fields.insert(1, "recording", AT)
+fields = fields.astype({"c3": object})
+fields.loc[0, "c3"] = "-"
+unknown = THREE.copy()
+unknown[0, 2] = np.nan
+add("EthoVision", ETHOVISION + text(fields, sep=";", header=False), "a.txt", values=unknown)
+anipose = poses("{part}_{axis}", ("animal",), BODY, fnum=np.arange(N))
+extra = {
+    f"{part}_{what}": value
+    for part in BODY
+    for what, value in (("z", 1.0), ("error", 0.5), ("ncams", 2), ("score", 0.9))
+}
+add("Anipose", text(anipose.assign(**extra)), values=XY[:, :1], names=(("animal",), BODY), rate=None)
+tracked = deeplabcut(("animal",), ("scorer", "bodyparts", "coords"))
+add("LightningPose", tracked.replace("net", "heatmap_tracker"), values=XY[:, :1], names=(("animal",), BODY), rate=None)
+lines = tracked.splitlines(keepends=True)
+add("DeepLabCut that lacks frames", "".join(lines[:23] + lines[27:]), values=with_gap(XY[:, :1], slice(20, 24)),
+    names=(("animal",), BODY), rate=None)  # fmt: skip
+
+# ---- no recordings ------------------------------------------------------------------------------------------------
+add("web page", "<!DOCTYPE html><html><body><table></table></body></html>\n" * 3, outcome="refused")
+add("picture", b"\x89PNG\r\n\x1a\n" + bytes(500), outcome="refused")
+add("JSON", '{"a": [1, 2, 3]}', outcome="refused")
+mice = [f"m{i}" for i in range(20)]
+add("sheet of conditions", text(pd.DataFrame({"recording": mice, "treatment": ["drug", "vehicle"] * 10, "weight": VALUES[:20, 0]})),
+    outcome="refused")  # fmt: skip
+starts = np.arange(6) * 2.0
+bouts = pd.DataFrame(
+    {"Observation id": "o1", "Behavior": ["rest", "run"] * 3, "Start (s)": starts, "Stop (s)": starts + 2}
+)
+add("BORIS bouts", text(bouts.assign(Subject="s")), outcome="refused")
+add(
+    "states of another tool",
+    text(pd.DataFrame({"frame": np.arange(N), "state": np.arange(N) // 15 % 3})),
+    outcome="refused",
+)

@@ -328,8 +328,8 @@ def test_percent_and_thousands_are_read():
     english = [f"{v:,.2f}" for v in values]
     german = [v.translate(str.maketrans(",.", ".,")) for v in english]
     for cells, wanted, says in (
-        ([f"{v:.2f}%" for v in values / 100], np.round(values / 100, 2), "'a' is written in percent"),
-        ([f"{v:.2f} %" for v in values / 100], np.round(values / 100, 2), "'a' is written in percent"),
+        ([f"{v:.2f}%" for v in values / 100], np.round(values / 100, 2), "'a' is written with a unit"),
+        ([f"{v:.2f} %" for v in values / 100], np.round(values / 100, 2), "'a' is written with a unit"),
         (english, values, "'a' separates thousands by commas, as in"),
         ([v.split(".")[0] for v in english[:1]] + english[1:], values, "separates thousands by commas"),
         (german, values, "'a' separates thousands by points, as in"),

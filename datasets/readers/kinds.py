@@ -1,0 +1,42 @@
+"""Tables that are no recordings: sheets of conditions, bouts and states."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+from gdm_core.errors import DataError
+
+from .roles import Role, columns_with
+
+_KEY = re.compile(r"^(recording|file|file ?name|video|animal|subject|mouse|rat|participant|id)s?$")
+_CONDITION = re.compile(r"^(group|treatment|condition|drug|dose|dosage|sex|genotype|strain|cohort)s?$")
+_START, _STOP = re.compile(r"^(start|onset|begin)"), re.compile(r"^(stop|end|offset)")
+_STATES = re.compile(r"(state|label|cluster|behaviou?r|syllable)s?$")
+_MOST = 1_000  # rows of a sheet
+
+
+def refuse_other_tables(frame: pd.DataFrame, roles: dict[str, Role], name: str) -> None:
+    """Raise DataError with advice for a table that has no samples."""
+    keys = {str(column): str(column).strip().lower() for column in frame.columns}
+    timed = bool(columns_with(roles, Role.TIME))
+    channels = columns_with(roles, Role.CHANNEL, Role.POSITION)
+    if (
+        any(map(_START.match, keys.values()))
+        and any(map(_STOP.match, keys.values()))
+        and columns_with(roles, Role.LABEL)
+    ):
+        raise DataError(f"{name} is a table of bouts. Upload the recording, and this file as its labels.")
+    ids = [column for column, key in keys.items() if _KEY.match(key) and frame[column].is_unique]
+    conditions = [column for column, key in keys.items() if _CONDITION.match(key)]
+    if ids and conditions and not timed and len(frame) <= _MOST:
+        raise DataError(
+            f"{name} is a sheet of conditions, with one row for each {ids[0]}. Open it in Study, with the recordings."
+        )
+    labels = columns_with(roles, Role.LABEL)
+    if not channels and any(_STATES.search(keys[column]) for column in labels):
+        raise DataError(
+            f"{name} has labels or states but no channels. Upload the recording, and this file as its labels; Study reads "
+            "states of other tools."
+        )
