@@ -63,7 +63,7 @@ def test_race_card_opens_the_first_view(engine):
     card = load_card("formula1")
     assert card is not None
     app = opened("formula1", **card.query)
-    assert any("quicker than" in text for text in pieces(app))
+    assert any("s/lap faster than" in text for text in pieces(app))
     assert engine.waiting("fit") == []
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from gdm_core.engine import Engine, EngineInfo, Job, ResultCache
+from gdm_core.engine import Engine, Job, ResultCache
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.local_cluster import environment
@@ -100,7 +100,7 @@ def test_killed_workers_lose_no_job(pair: Engine, tmp_path: Path, moment: str, r
         took = time.monotonic() - began
         print(f"{moment}, {len(victims)} killed: {took:.1f} s")
         assert took < patience_s(15)
-        until(lambda: pair.info() == EngineInfo(pair.info().n_workers, 0, 0))
+        until(lambda: not (pair.info().waiting or pair.info().running))
 
 
 @pytest.mark.bulk
@@ -118,7 +118,7 @@ def test_lost_scheduler_ends_only_running_jobs(pair: Engine, tmp_path: Path, mom
         if moment == "between jobs":
             assert not any(job.poll().message for job in jobs)
         assert pair.submit(divmod, 7, 2).result(WAIT_S) == (3, 1)
-        until(lambda: pair.info() == EngineInfo(pair.info().n_workers, 0, 0))
+        until(lambda: not (pair.info().waiting or pair.info().running))
         until(lambda old=old: not any(psutil.pid_exists(pid) for pid in old))
 
 
