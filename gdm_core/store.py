@@ -13,7 +13,8 @@ from gdm_core.errors import ModelFileError
 from gdm_core.text import shorten
 
 FORMAT = "gdm-studio-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+READABLE_VERSIONS = ("3", "4")
 
 
 def encode(tensors: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> bytes:
@@ -40,7 +41,7 @@ def decode(
         ) from error
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path} was not written by this library: it holds tensors but no model description.")
-    if metadata.get("format_version") != str(FORMAT_VERSION):
+    if metadata.get("format_version") not in READABLE_VERSIONS:
         raise ModelFileError(
             f"{path} has format version {shorten(metadata.get('format_version'))}; this library reads version {FORMAT_VERSION}. "
             "Fit and save the model again."

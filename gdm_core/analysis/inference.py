@@ -56,24 +56,10 @@ def sweep(
     every = (*train, *test)
     found = []
     for value in values:
-        model = _apply_changes(model_bytes, train, {name: value})
+        model = with_parameters(_load_model(model_bytes), **{name: value})
         soft = [infer_quickly(model, every[i]) for i in which]
         found.append(tuple(np.rint(255 * np.nan_to_num(np.asarray(part))).astype(np.uint8) for part in soft))
     return found
-
-
-def _apply_changes(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> StateModel:
-    known = _load_model(model_bytes)
-    return with_parameters(known, **changes) if set(changes) <= known.adjustable else _begin_fit(known, trials, changes)
-
-
-def _begin_fit(known: StateModel, trials: Trials, changes: Mapping[str, Any]) -> StateModel:
-    """Run the first steps of a warm start with `changes`."""
-    model = known.warm_start(**changes)
-    steps = model.fit_iter(trials, finish=False)
-    next(steps, None)
-    steps.close()  # type: ignore[attr-defined]
-    return model
 
 
 @lru_cache(maxsize=2)

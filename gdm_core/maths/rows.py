@@ -17,6 +17,8 @@ from torch import Tensor
 
 from gdm_core.maths.gaps import interpolate_gaps
 
+_STRETCHES = 4  # of an excerpt
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -55,6 +57,16 @@ class Rows:
         if (begin, end) == (0, len(self)):
             return self
         return self.select(slice(begin, end), n_scored=end - begin, lengths=(end - begin,))
+
+    def excerpt(self, n_rows: int) -> Rows:
+        """Return evenly spread stretches of longer data, as separate sequences."""
+        if len(self) <= n_rows:
+            return self
+        size = n_rows // _STRETCHES
+        begins = np.linspace(0, len(self) - size, _STRETCHES).astype(int)
+        index = torch.as_tensor((begins[:, None] + np.arange(size)).ravel(), device=self.device)
+        age = torch.minimum(self.age[index], torch.arange(size, device=self.device).repeat(_STRETCHES))
+        return self.select(index, age=age, n_scored=len(index), lengths=(size,) * _STRETCHES)
 
     @classmethod
     def from_arrays(

@@ -6,13 +6,12 @@ standardises it, converts results to the user's units, and calibrates forecasts.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,22 +27,28 @@ from gdm_core.models.estimator import Estimator
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
-from gdm_core.models.scaling import BASELINE_MARGIN, score_baseline, standardise, standardise_as
+from gdm_core.models.scaling import BASELINE_MARGIN, prepare, score_baseline
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
 _SCORED = 20_000  # samples that score and check a fit
 
 
+class Validation(NamedTuple):
+    """Score of a fit and of a single autoregression, in nats per sample, and why the fit has failed, if it has."""
+
+    score: float
+    baseline: float
+    failure: str | None
+
+
 class StateModel(Estimator, ABC):
     """A model of time series with K states."""
 
-    warm_changes: ClassVar[frozenset[str]] = frozenset()  # parameters that `warm_start` may change
     why_not_online: ClassVar[str] = "it has no filter"
-    # Parameters of inference, which a fitted model may change: see `variants.with_parameters`.
+    # Parameters that a fitted model may change: see `variants.with_parameters`.
     adjustable: ClassVar[frozenset[str]] = frozenset()
-    _warm_from: StateModel | None = None
     # The data are scikit-learn's X under another name, not metadata to route.
-    __metadata_request__fit = MappingProxyType({"trials": UNUSED})
+    __metadata_request__fit = MappingProxyType({"trials": UNUSED, "calibrate": UNUSED})
     __metadata_request__predict = __metadata_request__predict_proba = MappingProxyType({"data": UNUSED})
     __metadata_request__score = __metadata_request__transform = MappingProxyType({"data": UNUSED})
 
@@ -105,6 +110,9 @@ class StateModel(Estimator, ABC):
         """
         return []
 
+    def _follow_config(self) -> None:
+        """Make `params_` agree with a configuration that has changed after the fit."""
+
     def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
         """Draw `params_` for an untrained control; a family without one leaves them empty."""
         self.params_ = {}
@@ -130,11 +138,22 @@ class StateModel(Estimator, ABC):
             )
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def fit(self, trials: TrialsLike, y: Any = None) -> Self:
-        """Fit to one or several recordings. `y` is ignored."""
-        for _ in self.fit_iter(trials):
+    def fit(self, trials: TrialsLike, y: Any = None, *, calibrate: bool = True) -> Self:
+        """Fit to one or several recordings. `y` is ignored.
+
+        calibrate   calibrate prediction intervals as well; without, call `calibrate` before forecasts
+        """
+        for _ in self.fit_iter(trials, calibrate=calibrate):
             pass
         return self
+
+    def calibrate(self, trials: TrialsLike) -> Self:
+        """Calibrate prediction intervals on the recordings that the model was fitted to."""
+        self._calibrate([self._scaler.apply(trial.y) for trial in self._checked(trials)])
+        return self
+
+    def _calibrate(self, ys: list[Array]) -> None:
+        self.calibration_ = forecasting.calibrate(self._paths_across_gaps, ys, self.min_samples, self._cross_fit)
 
     def fit_iter(
         self, trials: TrialsLike, *, finish: bool = True, start: bool = False, calibrate: bool = True
@@ -151,11 +170,7 @@ class StateModel(Estimator, ABC):
         data = self._without_outliers(recorded)
         self._check_lengths(data)
         self._check_trials(data)
-        if self._warm_from is None:
-            self.scaler_, self.factors_, ys = standardise(data, config.n_latent)
-        else:
-            self._check_warm_start(self._warm_from)
-            self.scaler_, self.factors_, ys = standardise_as(self._warm_from._scaler, data, config.n_latent)
+        self.scaler_, self.factors_, ys = prepare(data, config.n_latent)
         self._set_feature_names(recorded[0])
         yield from self._run(self._fit(ys), ys, finish, start, calibrate)
 
@@ -168,7 +183,7 @@ class StateModel(Estimator, ABC):
         started, spent = time.perf_counter(), 0.0
         try:
             for progress in steps:
-                if not (start or progress.step) and np.isnan(progress.elbo):
+                if not start and np.isnan(progress.elbo):
                     continue
                 self.history_ = (*self.history_, progress)
                 spent += time.perf_counter() - started
@@ -180,35 +195,31 @@ class StateModel(Estimator, ABC):
                 self.status_ = Status.CANCELLED
             self.seconds_ = spent + time.perf_counter() - started
             if finish and self.params_ and self.status_ is not Status.FAILED:
-                some = spread_stretches(ys, _SCORED)
-                self.elbo_ = self._score(some)
-                if self.status_ is not Status.CANCELLED:
-                    self._check_fit(some)
-            if finish and calibrate and self.params_ and self.status_ is not Status.FAILED:
-                self.calibration_ = forecasting.calibrate(
-                    self._paths_across_gaps, ys, self.min_samples, self._cross_fit
-                )
+                found = self._validate(spread_stretches(ys, _SCORED))
+                self.elbo_ = found.score
+                if found.failure and self.status_ is not Status.CANCELLED:
+                    self._fail(found.failure)
+                elif calibrate:
+                    self._calibrate(ys)
             if self.status_ is Status.FAILED:
                 warnings.warn(self.failure_message, FitWarning, stacklevel=2)
 
     def _fail(self, reason: str) -> None:
         self.status_, self.failure_ = Status.FAILED, reason
 
-    def _check_fit(self, ys: list[Array]) -> None:
-        """Mark a fit as failed if its score is not finite, a state has lost its noise, or a single autoregression scores
-        far better.
-        """
-        if not np.isfinite(self.elbo_):
-            self._fail("its bound is not finite")
-            return
-        if collapsed := self._collapsed(ys):
-            self._fail(collapsed)
-            return
-        baseline = self._baseline_score(ys)
-        if self.elbo_ < baseline - BASELINE_MARGIN * ys[0].shape[1]:
-            self._fail(
-                f"its score ({self.elbo_:.3g} nats per sample) is below that of a single autoregression ({baseline:.3g})"
+    def _validate(self, ys: list[Array]) -> Validation:
+        """Score a fit; it has failed if the score is not finite, a state has lost its noise, or the baseline is far better."""
+        score, baseline = self._score(ys), self._baseline_score(ys)
+        failure = None
+        if not np.isfinite(score):
+            failure = "its bound is not finite"
+        elif collapsed := self._collapsed(ys):
+            failure = collapsed
+        elif score < baseline - BASELINE_MARGIN * ys[0].shape[1]:
+            failure = (
+                f"its score ({score:.3g} nats per sample) is below that of a single autoregression ({baseline:.3g})"
             )
+        return Validation(score, baseline, failure)
 
     def _collapsed(self, ys: list[Array]) -> str | None:
         """Return why the likelihood is unbounded, as where a state's noise vanishes; None if it is not."""
@@ -216,24 +227,6 @@ class StateModel(Estimator, ABC):
 
     def _baseline_score(self, ys: list[Array]) -> float:
         return score_baseline(self._scaler, self._factors, ys)
-
-    def warm_start(self, **changes: Any) -> Self:
-        """Return an unfitted model with `changes` to the parameters (seed=1), whose fit starts from this one."""
-        self._require_fitted()
-        if unknown := sorted(set(changes) - vars(self.config).keys()):
-            raise ConfigError(f"Unknown parameter in warm_start: {', '.join(unknown)}.")
-        model = self._from_config(dataclasses.replace(self.config, **changes))
-        model._warm_from = self
-        model._check_warm_start(self)
-        return model
-
-    def _check_warm_start(self, previous: StateModel) -> None:
-        before, now = vars(previous.config), vars(self.config)
-        if refused := sorted(name for name in now if now[name] != before[name] and name not in self.warm_changes):
-            raise ConfigError(
-                f"warm_start cannot change {', '.join(refused)}; it can change {', '.join(sorted(self.warm_changes))}. "
-                "Fit a new model for anything else."
-            )
 
     # ---- verbs on data ------------------------------------------------------------------------------------------
     @overload

@@ -9,7 +9,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -116,13 +116,17 @@ def settle(now: Q, improve: Callable[[Q], Q], least_gain: float) -> Q:
     return now
 
 
+def in_fixed_order(ys: list[Array]) -> list[Array]:
+    """Return the trials in an order that does not depend on theirs, which must not reach rounding errors."""
+    return sorted(ys, key=lambda y: (len(y), y.tobytes()))
+
+
 class EMModel(StateModel, Generic[P, Q]):
     """A model fitted by EM.
 
     tolerance   nats per sample; the fit ends after PATIENCE iterations in a row that gain less
     """
 
-    warm_changes = frozenset({"n_iter", "n_restarts", "seed"})
     tolerance: ClassVar[float] = 1e-5
 
     _last: tuple[bytes, dict[str, Array], Q] | None = None
@@ -133,8 +137,8 @@ class EMModel(StateModel, Generic[P, Q]):
 
     # ---- hooks --------------------------------------------------------------------------------------------------
     @abstractmethod
-    def _algorithm(self, ys: list[Array], previous: Self | None) -> Any:
-        """Prepare EM on the trials `ys`."""
+    def _algorithm(self, ys: list[Array], fitted: bool = False) -> Any:
+        """Prepare EM on the trials `ys`, with the projection of a fitted model if it has one and is `fitted`."""
 
     @abstractmethod
     def _first_parameters(self, em: Any) -> tuple[P, Q | None]:
@@ -169,11 +173,8 @@ class EMModel(StateModel, Generic[P, Q]):
             self._fail(str(error))
 
     def _run_em(self, ys: list[Array]) -> Iterator[Progress]:
-        # A fixed order: that of the trials must not reach rounding errors.
-        ys = sorted(ys, key=lambda y: (len(y), y.tobytes()))
-        previous: Any = self._warm_from
-        em: EM[P, Q] = self._algorithm(ys, previous)
-        first = self._first_parameters(em) if previous is None else (previous._parameters, None)
+        em: EM[P, Q] = self._algorithm(in_fixed_order(ys))
+        first = self._first_parameters(em)
         best, n_calm = -np.inf, 0
         for number, (p, posterior) in enumerate(em.iterate(first[0], self.config.n_iter, first[1])):
             objective = em.objective((p, posterior))
@@ -191,7 +192,7 @@ class EMModel(StateModel, Generic[P, Q]):
 
     def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
         states = np.random.default_rng(seed).dirichlet(np.ones(self.config.n_states), size=sum(map(len, ys)))
-        em = self._algorithm(ys, None)
+        em = self._algorithm(ys)
         self._keep(em, self._parameters_from(em, states))
 
     # ---- one trial ----------------------------------------------------------------------------------------------

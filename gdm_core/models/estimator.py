@@ -225,6 +225,11 @@ class Estimator(TransformerMixin, BaseEstimator):
         return encode(tensors, header)
 
     @classmethod
+    def _rename_parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """Return a configuration of a former version under today's names."""
+        return config
+
+    @classmethod
     def _from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:
         """Return the model of a file; `load_model` finds the family."""
 
@@ -233,7 +238,8 @@ class Estimator(TransformerMixin, BaseEstimator):
             return {name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)}
 
         known = {one.name for one in dataclasses.fields(cls.config_class)}
-        config = {k: v for k, v in header["config"].items() if k in known or (k, v) not in REMOVED_PARAMETERS}
+        saved = cls._rename_parameters(header["config"])
+        config = {k: v for k, v in saved.items() if k in known or (k, v) not in REMOVED_PARAMETERS}
         model = cls._from_config(cls.config_class(**config))
         model._fitted_config = model.config
         model.params_, model.scaler_, model.factors_ = (

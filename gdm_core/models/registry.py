@@ -20,14 +20,10 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "gdm_mixture": ("gdm_core.models.mixture.model", "GDMMixture"),
 }
 
-# Known without importing a family, and with it torch: parameters of inference, and those that `warm_start` may change.
+# Parameters that a fitted model may change; known without importing a family, and with it torch.
 ADJUSTABLE: dict[str, frozenset[str]] = {
-    "gdm": frozenset({"temperature", "readout"}),
-    "gdm_mixture": frozenset({"temperature"}),
-}
-WARM_CHANGES: dict[str, frozenset[str]] = {
-    "gdm": frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed", "readout"}),
-    "gdm_mixture": frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed"}),
+    "gdm": frozenset({"temperature", "stickiness", "readout"}),
+    "gdm_mixture": frozenset({"temperature", "stickiness"}),
 }
 
 

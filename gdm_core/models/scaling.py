@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ Float = npt.NDArray[np.float64]
 Standardised = npt.NDArray[np.float32]
 
 BASELINE_MARGIN = 0.1  # nats per sample and channel that a fit may lose to the baseline
-_MAX_CHANGE_OF_SCALE = 10.0  # of most channels, between a warm start and the fit it starts from
 _BLOCK_ROWS = 65_536
 # Channels that vary less are constant: relative to their centre, and at all.
 _LEAST_RELATIVE = {"float32": 1e-6, "float64": 1e-13}
@@ -80,13 +79,20 @@ def _channel_sums(trials: Trials, center: Float | None = None) -> Float:
 
 
 # ---- before and after a fit -------------------------------------------------------------------------------------------
-def standardise(trials: Trials, n_latent: int) -> tuple[Scaler, FactorModel, list[Standardised]]:
-    """Return the scale and the factor model of the data, and the standardised trials."""
+class Prepared(NamedTuple):
+    """Scale and factor model of the data, and standardised trials [T, N] with NaN where missing."""
+
+    scaler: Scaler
+    factors: FactorModel
+    ys: list[Standardised]
+
+
+def prepare(trials: Trials, n_latent: int) -> Prepared:
+    """Measure scale and factors of the data; channels that are missing at different times get a common centre."""
     scaler = Scaler.from_trials(trials)
     ys = [scaler.apply(trial.y) for trial in trials]
     factors = FactorModel.fit(ys, n_latent)
     if any(np.isnan(y).any() for y in ys):
-        # Measure again on filled data: channels that are missing at different times get a common centre.
         filled = np.concatenate([factors.fill(y) for y in ys])
         center, scale = filled.mean(axis=0), np.maximum(filled.std(axis=0), 1e-3)
         scaler = Scaler(
@@ -95,27 +101,7 @@ def standardise(trials: Trials, n_latent: int) -> tuple[Scaler, FactorModel, lis
         )
         factors = factors.rescale(center, scale)
         ys = [scaler.apply(trial.y) for trial in trials]
-    return scaler, factors, ys
-
-
-def standardise_as(scaler: Scaler, trials: Trials, n_latent: int) -> tuple[Scaler, FactorModel, list[Standardised]]:
-    """Return the same in the scale of an earlier fit; raise DataError if the data have another scale."""
-    if len(scaler.center) != trials.n_channels:
-        raise DataError(
-            f"The model to start from was fitted on {len(scaler.center)} channels, this data has {trials.n_channels}."
-        )
-    ys = [scaler.apply(trial.y) for trial in trials]
-    factors = FactorModel.fit(ys, n_latent)
-    filled = np.concatenate([factors.fill(y) for y in ys])
-    spread = filled.std(axis=0)
-    ratio = float(np.median(spread))
-    shift = float(np.median(np.abs(filled.mean(axis=0)) / np.maximum(spread, 1)))
-    if not 1 / _MAX_CHANGE_OF_SCALE <= ratio <= _MAX_CHANGE_OF_SCALE or shift > _MAX_CHANGE_OF_SCALE:
-        raise DataError(
-            f"The data have another scale than those of the fit to start from: {ratio:.3g} times its standard deviation, "
-            f"with means {shift:.3g} standard deviations apart. Convert the data to the same units, or fit a new model."
-        )
-    return scaler, factors, ys
+    return Prepared(scaler, factors, ys)
 
 
 def score_baseline(scaler: Scaler, factors: FactorModel, ys: list[Standardised]) -> float:

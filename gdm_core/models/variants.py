@@ -31,11 +31,11 @@ def with_parameters(model: Fitted, **changes: Any) -> Fitted:
     if refused := sorted(set(changes) - model.adjustable):
         known = ", ".join(sorted(model.adjustable)) or "none"
         raise ConfigError(
-            f"A fitted {type(model).__name__} cannot change {', '.join(refused)} (only: {known}). "
-            "Fit a new model, or use warm_start()."
+            f"A fitted {type(model).__name__} cannot change {', '.join(refused)} (only: {known}). Fit a new model."
         )
     changed = copy.copy(model)
     changed._fitted_config = dataclasses.replace(model.config, **changes)
+    changed._follow_config()
     return changed
 
 

@@ -16,7 +16,7 @@ import streamlit as st
 from gdm_core.analysis import inference
 from gdm_core.analysis.matching import in_order
 from gdm_core.engine import Snapshot
-from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
+from gdm_core.models.registry import ADJUSTABLE
 from pages.channel import Tables, channel
 from pages.lab.live.queries import query_key
 from pages.lab.live.session import PageSpec, unpack
@@ -84,8 +84,7 @@ def _count_samples(view: View, content: SliderPreview, parameter: str) -> int:
 
 # ---- temperature and stickiness -----------------------------------------------------------------------------------
 def _can_sweep(view: View, content: SliderPreview, parameter: str) -> bool:
-    family = view.choice.family
-    known = parameter in ADJUSTABLE.get(family, ()) or parameter in WARM_CHANGES.get(family, ())
+    known = parameter in ADJUSTABLE.get(view.choice.family, ())
     return known and 0 < _count_samples(view, content, parameter) <= MAX_SAMPLES and view.state.n_states > 1
 
 

@@ -13,7 +13,6 @@ from scipy.stats import binom
 
 import gdm_core
 from gdm_core import Trial, Trials, load_model
-from gdm_core.errors import ConfigError
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
@@ -392,16 +391,3 @@ def test_model_is_usable_during_and_after_cancelled_fit(name):
     assert model.status_ is Status.CANCELLED
     assert np.isfinite(model.elbo_)
     assert model.seconds_ > 0
-
-
-@every_model
-def test_warm_start_begins_at_the_fit(name):
-    model, trials = fitted(name), list(recordings())
-    warm = model.warm_start(seed=1).fit(trials)
-    assert warm.elbo_ > model.elbo_ - 0.5
-    with pytest.raises(ConfigError, match="warm_start cannot change n_states"):
-        model.warm_start(n_states=K + 1)
-    with pytest.raises(ConfigError, match="warm_start cannot change n_states"):
-        model.warm_start().set_params(n_states=K + 1).fit(trials)
-    with pytest.raises(ConfigError, match="Unknown parameter"):
-        model.warm_start(colour="red")

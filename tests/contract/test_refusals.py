@@ -68,13 +68,11 @@ def test_invalid_requests_are_refused(name, tmp_path):
             model.forecast(y, **keywords)
     with pytest.raises(ConfigError, match="n_samples is 0"):
         model.sample(0)
-    with pytest.raises(DataError, match="start from was fitted on 4 channels"):
-        model.warm_start().fit(y[:, :3])
     new = MODELS[name]()
     for verb in (new.predict, new.predict_proba, new.smooth, new.latent, new.score, new.forecast):
         with pytest.raises(NotFittedError, match="not fitted"):
             verb(y)
-    for verb in (lambda: new.sample(5), new.warm_start, lambda: new.save(tmp_path / "x")):
+    for verb in (lambda: new.sample(5), lambda: new.calibrate(y), lambda: new.save(tmp_path / "x")):
         with pytest.raises(NotFittedError, match="not fitted"):
             verb()
 

@@ -80,7 +80,6 @@ class FakeModel(OfData):
             raise DataError("Channel 'x' of trial 'lap 3' is unusable. Drop it.")
         if config.misbehave == "bug":
             raise KeyError("an oversight")
-        first = 0.0 if self._warm_from is None else float(self._warm_from.params_["level"][0])
         for step in range(1, config.n_steps + 1):
             if config.step_s and not (config.hurry and Path(config.hurry).exists()):
                 time.sleep(config.step_s)
@@ -88,7 +87,7 @@ class FakeModel(OfData):
                 time.sleep(600)
             if config.misbehave == "memory":
                 self._ballast = np.ones((step, 200, 2**15))  # adds 50 MiB per step
-            self.params_ = {"level": np.array([first + step], dtype=np.float32)}
+            self.params_ = {"level": np.array([float(step)], dtype=np.float32)}
             if config.misbehave == "diverge" and step == 5:
                 self._fail("it diverged at step 5")
                 yield Progress(step, config.n_steps, float("nan"), float("nan"))

@@ -56,9 +56,10 @@ def random_module(
     seed: int = 0,
     scale: float = 0.5,
     dtype: torch.dtype = torch.float64,
+    lasting: bool = False,
 ) -> GdmModule:
     """Return a module with random parameters and noise near one."""
-    module = GdmModule(n_channels, config)
+    module = GdmModule(n_channels, config, lasting)
     start_random(module, seed)
     g = generator(seed + 1)
     with torch.no_grad():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,11 @@ from datasets import nascar
 from gdm_core import ARHMM, GDM
 from gdm_core.maths.rows import make_rows
 from gdm_core.models.em import PATIENCE
+from gdm_core.models.gdm.candidates import candidates
+from gdm_core.models.gdm.fit import Plan, optimise
 from gdm_core.models.progress import Status
+from gdm_core.models.scaling import Scaler
+from gdm_core.trials import as_trials
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +35,24 @@ def test_fit_that_still_improves_has_not_converged(track):
     assert quick(ARHMM(4, 2, n_iter=3), track).status_ is Status.MAX_STEPS
 
 
-def test_excerpt_bounds_compare_by_common_random_numbers(track):
-    short, long = (quick(GDM(4, 2, n_steps=n), track) for n in (12, 200))
-    rows = make_rows([long.scaler_.apply(track)], torch.device("cpu"))
-    assert long._excerpt_bound(rows) == long._excerpt_bound(rows)
-    assert long._still_improves(short.params_, rows)
-    assert not long._still_improves(long.params_, rows)
-    assert not short._still_improves(long.params_, rows)
+@pytest.mark.parametrize("options", [{}, {"transition": "network"}])
+def test_bounds_during_a_fit_use_common_random_numbers(track, options):
+    model = GDM(4, 2, **options)
+    rows = make_rows([Scaler.from_trials(as_trials(track)).apply(track)], torch.device("cpu"))
+    ascent = candidates(rows, model.config, 0)
+    for weighted in (False, True):
+        assert ascent.bound(weighted) == ascent.bound(weighted)
+    before = ascent.bound(False)
+    for _ in islice(optimise(ascent, Plan((30, 30), 0)), 30):
+        pass
+    assert ascent.bound(False) != before
+
+
+def test_fit_stops_exploring_when_its_bound_is_flat(track):
+    model = quick(GDM(4, 2), track)
+    last = model.history_[-1]
+    assert last.step == last.total < sum((120, 70))
+    assert model.status_ is Status.CONVERGED
 
 
 def test_converged_em_fit_gained_nothing_at_last(track):

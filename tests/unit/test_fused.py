@@ -17,8 +17,9 @@ from gdm_core import GDM, Trial
 from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.models.gdm import fused
+from gdm_core.models.gdm.ascent import DECAY, FIRST_SHARE, Adam, Ascent, NewtonAscent, begin
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.fit import DECAY, FIRST_SHARE, Adam, NewtonAscent, plan
+from gdm_core.models.gdm.fit import Plan
 from gdm_core.models.gdm.module import importance_objective, sampled_elbo
 from gdm_core.models.gdm.posteriors import MARGIN, discriminant
 from gdm_core.models.gdm.start import whitening_projection
@@ -41,9 +42,9 @@ def autograd(module, rows: Rows, noise, temperature: float, importance: bool):
     return objective.item(), gradients
 
 
-def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float = 0.8) -> None:
+def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float = 0.8, lasting: bool = False) -> None:
     """Compare the fused pass in float32 with autograd in float64; they differ by rounding."""
-    module = random_module(config, rows.y.shape[1], seed=3, dtype=torch.float32)
+    module = random_module(config, rows.y.shape[1], seed=3, dtype=torch.float32, lasting=lasting)
     assert fused.supports(config, module)
     n_samples = 3
     noise = fused.Noise(config.seed).draw(config.n_states, n_samples, len(rows))
@@ -83,14 +84,13 @@ def test_missing_values_and_windows(posterior, importance):
 
 
 @pytest.mark.parametrize("importance", [False, True])
-@pytest.mark.parametrize("informed", [False, True])
-@pytest.mark.parametrize("state_noise", [False, True])
+@pytest.mark.parametrize("lasting", [False, True])
 @pytest.mark.parametrize("scale", ["learn", 6.0])
-def test_gradients_of_options_equal_autograd(scale, state_noise, informed, importance):
-    config = GDMConfig(3, 2, stickiness_scale=scale, state_noise=state_noise, informed=informed, n_hidden=4)
+def test_gradients_of_options_equal_autograd(scale, lasting, importance):
+    config = GDMConfig(3, 2, stickiness_scale=scale, n_hidden=4)
     rows = random_rows(60, 3, 30, missing=0.2, dtype=torch.float32)
     chain = torch.log_softmax(torch.randn((len(rows), 3), generator=generator(5)), -1)
-    compare(config, replace(rows, chain=chain), importance)
+    compare(config, replace(rows, chain=chain), importance, lasting=lasting)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0, 5.0])
@@ -186,19 +186,28 @@ def test_step_moves_towards_least_squares(missing):
 
 
 def test_only_window_posteriors_use_newton():
-    for config, steps in (
-        (GDMConfig(), 240),
-        (GDMConfig(transition="gru"), None),
-        (GDMConfig(posterior="bigru"), None),
-        (GDMConfig(posterior="linear"), None),
-        (GDMConfig(transition="gru", posterior="transformer"), None),
-        (GDMConfig(transition="gru", posterior="linear"), None),
+    for config, newton in (
+        (GDMConfig(), True),
+        (GDMConfig(transition="gru"), False),
+        (GDMConfig(posterior="bigru"), False),
+        (GDMConfig(posterior="linear"), False),
+        (GDMConfig(transition="gru", posterior="transformer"), False),
+        (GDMConfig(transition="gru", posterior="linear"), False),
     ):
-        chosen = plan(config, random_module(config, n_channels=10, dtype=torch.float32))
-        assert (chosen.newton, chosen.steps) == (steps is not None, steps or config.steps)
-    few = random_module(GDMConfig(), n_channels=4, dtype=torch.float32)
-    assert not plan(GDMConfig(), few).newton, "their noise cannot be told"
-    assert plan(GDMConfig(n_steps=7), few).steps == 7
+        ascent = ascent_of(config, 10)
+        assert ascent.newton == newton
+        assert newton or sum_of_steps(Plan.of(ascent)) == config.steps
+    assert not ascent_of(GDMConfig(), 4).newton, "their noise cannot be told"
+    assert sum_of_steps(Plan.of(ascent_of(GDMConfig(n_steps=7), 4))) == 7
+
+
+def ascent_of(config: GDMConfig, n_channels: int) -> Ascent:
+    rows = random_rows(60, n_channels=n_channels, dtype=torch.float32)
+    return begin(random_module(config, n_channels, dtype=torch.float32), rows, config, 0)
+
+
+def sum_of_steps(plan: Plan) -> int:
+    return plan.explore[1] + plan.refine
 
 
 def test_logit_weights_without_gradient_decay():

@@ -9,10 +9,10 @@ import torch
 from gdm_core import GDM
 from gdm_core.errors import ConfigError
 from gdm_core.maths.gaps import spread_stretches
+from gdm_core.models import variants
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.progress import Status
 from gdm_core.models.scaling import Scaler
-from gdm_core.models.variants import infer_quickly
 from gdm_core.trials import as_trials
 from tests.support.gdm import random_module
 from tests.support.switching import walk
@@ -56,20 +56,14 @@ def assert_last_good_is_kept(model: GDM, y: np.ndarray, good: dict[str, np.ndarr
 @pytest.mark.parametrize("posterior", ["window", "bigru"])
 def test_diverging_fit_keeps_last_good_parameters(posterior, monkeypatch):
     """The learning rate explodes half way."""
-    monkeypatch.setattr(svi, "one_cycle", lambda step, total, peak: 0.01 if step < 25 else 1e30)
+    exploding = lambda index, rise, fall, total, peak: 0.01 if index < 25 or total == 30 else 1e30  # noqa: E731
+    monkeypatch.setattr(svi, "learning_rate", exploding)
     y, model, good = recording(), GDM(3, 2, posterior=posterior, n_steps=60), {}
     for progress in model.fit_iter(y):
         assert progress.step <= 20
         good = model.params_
     assert good
     assert_last_good_is_kept(model, y, good)
-
-
-# ---- warm starts --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("changes", [{"n_latent": 1}, {"posterior": "linear"}])
-def test_warm_start_refuses_other_shapes(fitted, changes):
-    with pytest.raises(ConfigError, match=rf"warm_start cannot change {next(iter(changes))}"):
-        fitted.warm_start(**changes)
 
 
 # ---- forecasts ------------------------------------------------------------------------------------------------------------
@@ -102,18 +96,34 @@ def test_unknown_device_raises_config_error():
 
 
 @pytest.mark.parametrize("change", [{"stickiness": 0.5}, {"temperature": 0.3}])
-def test_unfinished_warm_start_leaves_the_original_alone(fitted, change):
-    trials = as_trials(recording())
-    before = fitted.predict_proba(recording())
-    begun = fitted.warm_start(**change)
-    next(steps := begun.fit_iter(trials, finish=False))
-    steps.close()
-    assert begun.calibration_ is None
-    assert np.isnan(begun.elbo_)
-    states = infer_quickly(begun, trials[0])
-    assert states.shape == (200, 3)
+def test_changed_parameters_leave_the_original_alone(fitted, change):
+    trial, before = as_trials(recording())[0], fitted.predict_proba(recording())
+    changed = variants.with_parameters(fitted, **change)
+    states = variants.infer_quickly(changed, trial)
     np.testing.assert_allclose(states.sum(axis=1), 1, atol=1e-4)
+    assert np.abs(states - variants.infer_quickly(fitted, trial)).max() > 1e-3
     np.testing.assert_array_equal(fitted.predict_proba(recording()), before)
+
+
+def test_fixed_stickiness_cannot_be_learned_afterwards(fitted):
+    fixed = variants.with_parameters(fitted, stickiness=0.5)
+    assert fixed.stickiness_ == pytest.approx(0.5)
+    with pytest.raises(ConfigError, match="Fit a new model to learn it"):
+        variants.with_parameters(fixed, stickiness="learn")
+
+
+def test_later_calibration_equals_that_of_the_fit():
+    y = recording()
+    model = GDM(3, 2, n_steps=20).fit(y, calibrate=False)
+    assert model.calibration_ is None
+    model.calibrate(y)
+    np.testing.assert_array_equal(model.calibration_.scale, GDM(3, 2, n_steps=20).fit(y).calibration_.scale)
+
+
+@pytest.mark.parametrize("options", [{"preset": "paper"}, {"posterior": "linear"}, {"transition": "network"}])
+def test_lasting_states_are_refused_where_they_cannot_apply(options):
+    with pytest.raises(ConfigError, match="lasting is True, which needs"):
+        GDM(3, 2, lasting=True, **options).fit(recording())
 
 
 def test_long_recording_is_scored_on_even_stretches():

@@ -74,11 +74,10 @@ def test_gdm_finds_regimes(kind):
 
 
 @pytest.fixture(scope="module")
-def informed() -> GDM:
+def lasting() -> GDM:
     """Return a fit of levels, which chooses a chain and noise per state."""
     model = GDM(3, 3, n_steps=60).fit(regimes.simulate("levels", 600, seed=1))
-    assert model.informed_
-    assert model.state_noise_
+    assert model.lasting_
     return model
 
 
@@ -86,41 +85,31 @@ def test_soft_switching_keeps_the_plain_posterior():
     model = GDM(4, 2, n_steps=20)
     for _ in model.fit_iter(nascar.simulate("soft", 500, seed=61), finish=False):
         pass
-    assert not model.informed_
-    assert not model.state_noise_
+    assert not model.lasting_
 
 
-def test_choice_survives_saving(informed, tmp_path):
+def test_choice_survives_saving(lasting, tmp_path):
     y = regimes.simulate("levels", 200, seed=2)
-    informed.save(tmp_path / "model.gdm")
+    lasting.save(tmp_path / "model.gdm")
     loaded = load_model(tmp_path / "model.gdm")
-    assert loaded.informed_
-    assert loaded.state_noise_
-    np.testing.assert_array_equal(loaded.predict_proba(y)[0], informed.predict_proba(y)[0])
+    assert loaded.lasting_
+    np.testing.assert_array_equal(loaded.predict_proba(y)[0], lasting.predict_proba(y)[0])
 
 
 def test_explicit_options_are_kept():
     y = regimes.simulate("levels", 400, seed=1)
-    plain = GDM(3, 3, n_steps=10, informed=False, state_noise=False, stickiness_scale=2.0)
+    plain = GDM(3, 3, n_steps=10, lasting=False, stickiness_scale=2.0)
     for _ in plain.fit_iter(y, finish=False):
         pass
-    assert (plain.informed_, plain.state_noise_) == (False, False)
+    assert not plain.lasting_
     assert plain.stickiness_scale_ == pytest.approx(2.0)
 
 
-def test_warm_start_keeps_the_choice(informed):
-    model = informed.warm_start(n_steps=20)
-    for _ in model.fit_iter(regimes.simulate("levels", 600, seed=1), finish=False):
-        pass
-    assert model.informed_
-    assert model.state_noise_
-
-
-def test_filter_follows_states_that_last(informed):
+def test_filter_follows_states_that_last(lasting):
     trial = regimes.simulate("levels", 300, seed=5)[0]
-    filtered = informed.filter(trial)
+    filtered = lasting.filter(trial)
     assert matched_accuracy(np.asarray(trial.labels), filtered.argmax(1)) > 0.9
-    np.testing.assert_allclose(informed.filter(trial.slice(0, 200)), filtered[:200], atol=1e-6)
+    np.testing.assert_allclose(lasting.filter(trial.slice(0, 200)), filtered[:200], atol=1e-6)
 
 
 def test_long_recordings_are_chosen_by_an_excerpt():
@@ -128,5 +117,5 @@ def test_long_recordings_are_chosen_by_an_excerpt():
     model = GDM(3, 2, n_steps=60)
     for _ in model.fit_iter(trials, calibrate=False, finish=False):
         pass
-    assert model.informed_
+    assert model.lasting_
     assert matched_accuracy(np.asarray(trials[0].labels), model.predict(trials)[0]) > 0.95

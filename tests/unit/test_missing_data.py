@@ -17,7 +17,7 @@ from gdm_core.maths.factor import Autoregression, FactorModel
 from gdm_core.maths.relaxed import log_density
 from gdm_core.maths.rows import make_rows
 from gdm_core.models.gdm.missing import complete, missing_data_bound
-from gdm_core.models.scaling import score_baseline, standardise
+from gdm_core.models.scaling import prepare, score_baseline
 from gdm_core.trials import as_trials
 
 CPU = torch.device("cpu")
@@ -100,7 +100,7 @@ def test_baseline_is_a_density_of_a_mostly_missing_walk():
     rng = np.random.default_rng(4)
     y = np.cumsum(rng.normal(size=(400, 1)), axis=0)
     y[rng.random(y.shape) < 0.8] = np.nan
-    scaler, factors, ys = standardise(as_trials(y), 1)
+    scaler, factors, ys = prepare(as_trials(y), 1)
     seen = y[np.isfinite(y)]
     gaps = np.diff(np.flatnonzero(np.isfinite(y[:, 0])))
     exact = -0.5 * (np.diff(seen) ** 2 / gaps + np.log(2 * np.pi * gaps)).sum() / len(seen)

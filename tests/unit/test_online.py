@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 K = 3
 FEW = {"n_states": K, "n_latent": 2}
 EXACT = {
-    "gdm": GDM(**FEW, n_steps=40, informed=False),
+    "gdm": GDM(**FEW, n_steps=40, lasting=False),
     "gdm network": GDM(**FEW, n_steps=10, transition="network"),
     "gdm memory": GDM(**FEW, n_steps=10, transition="gru", posterior="window"),
     "gdm places": GDM(**FEW, n_steps=20, posterior="linear"),

@@ -10,8 +10,8 @@ import torch
 from datasets import nascar
 from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, find_starts
 from gdm_core.maths.rows import Rows, make_rows
+from gdm_core.models.gdm.ascent import batches
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.fit import batches
 from gdm_core.models.gdm.model import GDM
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.posteriors import BAND

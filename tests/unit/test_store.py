@@ -93,6 +93,14 @@ def test_other_versions_and_families_are_refused(saved, path):
     assert metadata_of(saved)["format"] == FORMAT
 
 
+def test_models_of_format_3_load(saved, path):
+    header = json.loads(metadata_of(saved)["model"])
+    config = header["config"] | {"informed": None, "state_noise": None}
+    del config["lasting"]
+    old = load_model(rewritten(saved, path, header={"config": config}, format_version="3"))
+    assert old.config == load_model(saved).config
+
+
 def test_non_finite_parameters_are_refused(saved, path):
     with pytest.raises(ModelFileError, match=r"'param\.dynamics' is not finite"):
         load_model(rewritten(saved, path, {"param.dynamics": np.full((2, 4, 3), np.inf, np.float32)}))

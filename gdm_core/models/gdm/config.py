@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
+from gdm_core.errors import ConfigError
 from gdm_core.models.parameters import (
     OUTLIERS,
     Allowed,
@@ -60,12 +61,12 @@ class GDMConfig(SoftConfig):
         "preset 'paper', and 'window' otherwise.",
         one_of(PosteriorName),
     )
-    informed: bool | None = parameter(
-        None,
-        "Whether q(z) also sees a Markov chain of states under the model's likelihood, which suits states that last; None "
-        "chooses by the bound.",
+    lasting: bool | Literal["auto"] = parameter(
+        "auto",
+        "Whether states may last many samples: each has its own noise, and q(z) also sees a Markov chain of states under the "
+        "model's likelihood. 'auto' chooses by the bound.",
+        Allowed(lambda value: value in (True, False, "auto"), "True, False or 'auto'"),
     )
-    state_noise: bool | None = parameter(None, "Whether each state has its own noise; None chooses by the bound.")
     stickiness_scale: float | Literal["learn"] | None = parameter(
         None,
         "Factor of the sticky term: a number, or 'learn'. With 1, as in the paper, states last a few samples; None is "
@@ -89,6 +90,13 @@ class GDMConfig(SoftConfig):
         "auto", "'auto', 'cpu' or 'cuda'.", Allowed(lambda name: isinstance(name, str), "'auto', 'cpu' or 'cuda'")
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lasting is True and not self.adapts:
+            raise ConfigError(
+                "lasting is True, which needs transition 'linear', posterior 'window' and preset 'fast'; choose False or 'auto'."
+            )
+
     @property
     def reads(self) -> PosteriorName:
         """Posterior in use."""
@@ -98,7 +106,7 @@ class GDMConfig(SoftConfig):
 
     @property
     def adapts(self) -> bool:
-        """True if the fit may choose start, posterior and noise by the bound."""
+        """True if states may last, and the fit may choose its start by the bound."""
         return self.transition == "linear" and self.reads == "window" and self.preset == "fast"
 
     @property
@@ -115,7 +123,7 @@ class GDMConfig(SoftConfig):
 
     @property
     def steps(self) -> int:
-        """Training steps with Adam; Newton steps are fewer (`fit.plan`)."""
+        """Training steps with Adam; Newton steps are fewer (`fit.Plan`)."""
         if self.n_steps is not None:
             return self.n_steps
         if self.preset == "paper":

@@ -70,7 +70,7 @@ class Noise:
         """Return E, log E [K, S, R] and log sum_k E [S, R]."""
         shape = (k, n_samples, n_rows)
         if self._pool is None or self._pool[0].shape[1:] != shape or self._used == len(self._pool[0]):
-            count = max(1, min(64, self._size // math.prod(shape)))
+            count = max(1, min(16, self._size // math.prod(shape)))
             drawn = self._rng.standard_exponential((count, *shape), dtype=np.float32)
             np.maximum(drawn, _LEAST_EXPONENTIAL, out=drawn)
             self._pool, self._used = (drawn, np.log(drawn), np.log(drawn.sum(axis=1))), 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -19,25 +18,20 @@ from gdm_core.maths.regression import left_out_changes
 from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, StateModel
-from gdm_core.models.gdm import fit as svi
-from gdm_core.models.gdm.choice import choose
+from gdm_core.models.gdm.candidates import candidates
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.fit import REPORT_EVERY, Step
+from gdm_core.models.gdm.fit import REPORT_EVERY, Plan, Step, optimise, paper_steps
 from gdm_core.models.gdm.missing import Completion, complete, missing_data_bound
-from gdm_core.models.gdm.module import GdmModule, elbo
+from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.online import GdmReader
-from gdm_core.models.gdm.readout import bound, generate, log_bound, posterior_mean, sample_paths, soft_states
-from gdm_core.models.gdm.start import start_from, start_random
+from gdm_core.models.gdm.readout import bound, generate, posterior_mean, sample_paths, soft_states
+from gdm_core.models.gdm.start import start_random
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
-from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
+from gdm_core.models.registry import ADJUSTABLE
 from gdm_core.models.scaling import Scaler
 
 Module = TypeVar("Module", bound=torch.nn.Module)
-
-_TOLERANCE = 0.01  # nats per sample and channel that the last quarter of a converged fit gains at most
-_JUDGED_FROM = 0.75
-_EXCERPT_ROWS, _EXCERPT_DRAWS = 500, 16
 
 
 class SoftModel(StateModel, Generic[Module]):
@@ -71,44 +65,30 @@ class SoftModel(StateModel, Generic[Module]):
     def _set_random_parameters(self, ys: list[Array], seed: int) -> None:
         self._keep(self._random(ys, seed))
 
-    def _record_steps(
-        self, module: Module, steps: Iterator[Step], rows: Rows, total: int, done: int = 0
-    ) -> Iterator[Progress]:
-        """Follow a recipe's steps, keep finite parameters and set the status."""
-        if not done:
-            yield Progress(0, total, float("nan"), float("nan"))
-        earlier, last = self.params_, None
+    def _record_steps(self, module: Module, steps: Iterator[Step], done: int = 0) -> Iterator[Progress]:
+        """Follow the steps after the first `done`, keep finite parameters and set the status."""
         for step in steps:
-            last = step
+            now, total = done + step.index, done + step.total
             if not step.finite:
-                self._fail(f"its objective is not finite at step {done + step.index}")
+                self._fail(f"its objective is not finite at step {now}")
                 return
             if step.index % REPORT_EVERY == 0 or step.index == step.total:
                 if not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
-                    self._fail(f"a parameter is not finite at step {done + step.index}")
+                    self._fail(f"a parameter is not finite at step {now}")
                     return
                 self._keep(module)
-                if step.index <= _JUDGED_FROM * step.total:
-                    earlier = self.params_
-                yield Progress(done + step.index, total, step.elbo, step.objective)
+                yield Progress(now, total, step.elbo, step.objective)
         self._keep(module)
-        if last is not None and done + last.index < total:
-            self.status_ = Status.CONVERGED  # stopped by the recipe's own rule
-        else:
-            self.status_ = Status.MAX_STEPS if self._still_improves(earlier, rows) else Status.CONVERGED
+        self.status_ = Status.CONVERGED if step.converged else Status.MAX_STEPS
 
-    def _still_improves(self, earlier: dict[str, Array], rows: Rows) -> bool:
-        """Return whether the bound of an excerpt is clearly above that of `earlier`, with common random numbers."""
-        excerpt, now = rows.piece(0, min(len(rows), _EXCERPT_ROWS)), self.params_
-        after = self._excerpt_bound(excerpt)
-        self.params_, self._module = earlier, None
-        gain = after - self._excerpt_bound(excerpt)
-        self.params_, self._module = now, None
-        return gain / len(excerpt) > _TOLERANCE * rows.y.shape[1]
-
-    @abstractmethod
-    def _excerpt_bound(self, rows: Rows) -> float:
-        """Return a quick bound for `rows` in nats, always with the same random numbers."""
+    def _follow_config(self) -> None:
+        params, gamma = dict(self.params_), self.config.stickiness
+        if gamma != "learn":
+            params.pop("transition.stickiness_logit", None)
+            params["transition.fixed_stickiness"] = np.array(gamma, params["initial"].dtype)
+        elif "transition.stickiness_logit" not in params:
+            raise ConfigError("The stickiness of this model was fixed in the fit. Fit a new model to learn it.")
+        self.params_, self._module = params, None
 
     def _keep(self, module: Module) -> None:
         self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}
@@ -123,7 +103,6 @@ class GDM(SoftModel[GdmModule]):
 
     family = "gdm"
     config_class = GDMConfig
-    warm_changes = WARM_CHANGES[family]
     adjustable = ADJUSTABLE[family]
     config: GDMConfig
 
@@ -138,16 +117,10 @@ class GDM(SoftModel[GdmModule]):
         return self.config.reads
 
     @property
-    def informed_(self) -> bool:
-        """True if the posterior sees a chain of states."""
+    def lasting_(self) -> bool:
+        """True if states have their own noise and the posterior sees a chain of states."""
         self._require_fitted()
         return "stay" in self.params_
-
-    @property
-    def state_noise_(self) -> bool:
-        """True if noise differs between states."""
-        self._require_fitted()
-        return self.params_["log_noise"].ndim == 2
 
     @property
     def stickiness_scale_(self) -> float:
@@ -167,12 +140,18 @@ class GDM(SoftModel[GdmModule]):
             raise ConfigError("device is 'cuda' but no GPU can be used here; choose 'cpu' or 'auto'.")
         return device
 
-    def _blank(self) -> GdmModule:
-        return GdmModule(self.n_channels, self._resolved()).to(self._device)
+    @classmethod
+    def _rename_parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
+        renamed = dict(config)
+        if (
+            "informed" in renamed
+        ):  # format 3; a file in which the two differ is refused, since its parameters do not fit
+            informed, _ = renamed.pop("informed"), renamed.pop("state_noise")
+            renamed["lasting"] = "auto" if informed is None else informed
+        return renamed
 
-    def _resolved(self) -> GDMConfig:
-        """Return the configuration with what the fit has chosen."""
-        return dataclasses.replace(self.config, informed=self.informed_, state_noise=self.state_noise_)
+    def _blank(self) -> GdmModule:
+        return GdmModule(self.n_channels, self.config, self.lasting_).to(self._device)
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
@@ -180,31 +159,16 @@ class GDM(SoftModel[GdmModule]):
 
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         config, rows = self.config, make_rows(ys, self._device, fill=self._fill)
-        seed, taken = config.seed, 0
-        if self._warm_from is not None:
-            previous: GDM = self._warm_from  # type: ignore[assignment]
-            config = dataclasses.replace(config, informed=previous.informed_, state_noise=previous.state_noise_)
-            module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
-            start_from(previous._net, module)
-        elif config.preset == "paper":
-            module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
-            start_random(module, seed)
-        else:
-            module, config, taken = choose(rows, config, seed)
-        self._keep(module)
-        generator = torch.Generator(device=rows.y.device).manual_seed(seed)
-        total = self._n_steps(config, svi.plan(config, module), taken)
         if config.preset == "paper":
-            steps = svi.paper_steps(module, rows, config, total, generator)
+            module = GdmModule(rows.y.shape[1], config).to(rows.device)
+            start_random(module, config.seed)
+            steps = paper_steps(module, rows, config)
         else:
-            steps = svi.fast_steps(module, rows, config, total, generator)
-        yield from self._record_steps(module, steps, rows, total)
-
-    def _excerpt_bound(self, rows: Rows) -> float:
-        config = self.config
-        if config.corrects and not self._net.posterior.sequential:
-            return float(log_bound(self._net, rows, config.temperature, _EXCERPT_DRAWS).sum())
-        return elbo(self._net, rows, config.temperature)
+            ascent = candidates(rows, config, config.seed)
+            module, steps = ascent.module, optimise(ascent, Plan.of(ascent))
+        self._keep(module)
+        yield Progress(0, config.steps, float("nan"), float("nan"))
+        yield from self._record_steps(module, steps)
 
     @torch.no_grad()
     def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
@@ -225,12 +189,6 @@ class GDM(SoftModel[GdmModule]):
             model.params_, model._module = self.params_ | {"dynamics": dynamics}, None
             samplers.append(model._paths_across_gaps)
         return samplers
-
-    def _n_steps(self, config: GDMConfig, plan: svi.FitPlan, taken: int) -> int:
-        """Return how many steps to take after those that chose the start."""
-        if config.n_steps is not None:
-            return plan.steps
-        return plan.warm if self._warm_from is not None else plan.steps - taken
 
     def _random(self, ys: list[Array], seed: int) -> GdmModule:
         module = GdmModule(ys[0].shape[1], self.config)

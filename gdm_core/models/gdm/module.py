@@ -45,7 +45,7 @@ class GdmModule(nn.Module):
     first_log_noise: Tensor
     stay: Tensor
 
-    def __init__(self, n_channels: int, config: GDMConfig) -> None:
+    def __init__(self, n_channels: int, config: GDMConfig, lasting: bool = False) -> None:
         super().__init__()
         k, d, n = config.n_states, config.n_latent, n_channels
         self.projection = nn.Parameter(torch.zeros(d, n))  # F
@@ -53,13 +53,13 @@ class GdmModule(nn.Module):
         self.dynamics = nn.Parameter(torch.zeros(k, d + 2, n))
         self.initial = nn.Parameter(torch.zeros(k))  # pi_1
         # Shared, or per state with log sd = sum_k z_k log sd_k.
-        self.log_noise = nn.Parameter(torch.zeros(k, n) if config.state_noise else torch.zeros(n))
+        self.log_noise = nn.Parameter(torch.zeros(k, n) if lasting else torch.zeros(n))
         # R_1 of a trial's first row stays at the spread of the data (docs/decisions/005). The paper shares R.
         self.own_start_noise = config.preset != "paper"
         self.register_buffer("first_log_noise", torch.zeros(n))
         self.transition = TRANSITIONS[config.transition](config)
         self.posterior: PosteriorNetwork = POSTERIORS[config.reads](n, config)
-        self.informed = bool(config.informed)
+        self.informed = lasting
         if self.informed:
             self.log_trust = nn.Parameter(torch.tensor(math.log(_START_TRUST)))
             self.register_buffer("stay", torch.tensor(_START_STAY))

@@ -1,8 +1,6 @@
-"""Starts of a fit: from clusters and closed-form regressions, from another fit, or random."""
+"""Starts of a fit: from clusters and closed-form regressions, or random."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import torch
@@ -120,21 +118,3 @@ def start_random(module: GdmModule, seed: int) -> None:
     module.log_noise.copy_((-1.0 + torch.rand(n, generator=generator)) / 2)
     module.transition.start_random(generator)
     module.posterior.start_random(generator)
-
-
-@torch.no_grad()
-def start_from(previous: GdmModule, module: GdmModule) -> None:
-    """Copy the parameters of a fitted module, except those that a configuration fixes."""
-    before, state = previous.state_dict(), module.state_dict()
-    kept = {
-        name
-        for name in state
-        if name not in before or name in ("transition.fixed_stickiness", "transition.fixed_scale")
-    }
-    state |= {name: before[name] for name in state.keys() - kept}
-    if "transition.log_scale" in kept:
-        state["transition.log_scale"] = previous.transition.scale.log()
-    if "transition.stickiness_logit" in kept:
-        gamma = min(max(float(previous.transition.gamma), 1e-3), 0.99)
-        state["transition.stickiness_logit"] = torch.tensor(math.log(gamma / (1 - gamma)))
-    module.load_state_dict(state)

@@ -22,7 +22,7 @@ from gdm_core.maths.rows import Rows, WindowSampler, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
 from gdm_core.models.base import Array
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
-from gdm_core.models.gdm.fit import Step, one_cycle
+from gdm_core.models.gdm.fit import JUDGED_FROM, Step, is_flat, learning_rate
 from gdm_core.models.gdm.model import SoftModel, first_fit
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.posteriors import PreviousPosterior
@@ -31,7 +31,7 @@ from gdm_core.models.mixture.module import MixtureModule, bound, determined_path
 from gdm_core.models.mixture.readout import mixture_paths, mixture_sample, settled_belief, smoothed, weighed_states
 from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.progress import Progress
-from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
+from gdm_core.models.registry import ADJUSTABLE
 
 Dynamics = Literal["noisy", "deterministic"]
 MixturePosterior = Literal["window", "linear", "previous"]
@@ -43,6 +43,8 @@ _DETERMINISTIC_STEPS = 150
 PEAK_RATE = 0.01
 _WINDOW = 256
 _FIRST_STEP = 2.0  # initial noise of x, relative to the error of x given one observation
+_RISE = 0.2  # share of the steps in which the rate rises
+_JUDGED_ROWS, _JUDGED_DRAWS = 500, 4
 _SLOW = 0.03  # relative rate of dynamics and transitions
 
 
@@ -79,8 +81,7 @@ class GDMMixtureConfig(SoftConfig):
             temperature=self.temperature,
             stickiness=self.stickiness,
             posterior="window" if self.posterior == "previous" else self.posterior,
-            informed=False,
-            state_noise=False,
+            lasting=False,
             stickiness_scale=1.0,
             n_steps=_START_STEPS,
             n_hidden=self.n_hidden,
@@ -139,9 +140,10 @@ def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Ite
     fast = [parameter for parameter in module.parameters() if id(parameter) not in slow_ids]
     groups = [{"params": fast, "share": 1.0}, {"params": slow, "share": _SLOW}]
     optimiser = torch.optim.Adam(groups, lr=PEAK_RATE, betas=(0.9, 0.99))
-    sampler = None
+    sampler, excerpt = None, rows.excerpt(_JUDGED_ROWS)
     if len(rows) > c.batch_size:
         sampler = WindowSampler(rows, _WINDOW, max(1, c.batch_size // (_WINDOW + 1)), 1, generator)
+    bounds: list[float] = []
     for index in range(total):
         batch = rows if sampler is None else sampler.draw()
         n_rows = max(1, int((batch.age >= 0).sum()))
@@ -151,14 +153,23 @@ def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Ite
             optimiser.zero_grad(set_to_none=True)
             (-value).backward()
             seen = value.item()
-            finite = math.isfinite(seen)
-            if finite:
+            if math.isfinite(seen):
                 for group in optimiser.param_groups:
-                    group["lr"] = group["share"] * one_cycle(index, total, PEAK_RATE)
+                    group["lr"] = group["share"] * learning_rate(index, _RISE * total, _RISE * total, total, PEAK_RATE)
                 optimiser.step()
-        yield Step(index + 1, total, seen, seen, finite)
-        if not finite:
+            if index + 1 in (round(JUDGED_FROM * total), total):
+                bounds.append(_judge(module, excerpt, c.temperature))
+        yield Step(index + 1, total, seen, seen, is_flat(bounds, excerpt.y.shape[1]))
+        if not math.isfinite(seen):
             return
+
+
+@torch.no_grad()
+def _judge(module: MixtureModule, rows: Rows, temperature: float) -> float:
+    """Return the bound per sample, always with the same random numbers."""
+    generator = torch.Generator().manual_seed(0)
+    noise = gumbel((_JUDGED_DRAWS, len(rows), module.n_states), generator, torch.float64)
+    return float(mixture_elbo(module, rows, noise, temperature, generator, exact=False)) / len(rows)
 
 
 class GDMMixture(SoftModel[MixtureModule]):
@@ -166,7 +177,6 @@ class GDMMixture(SoftModel[MixtureModule]):
 
     family: ClassVar[str] = "gdm_mixture"
     config_class: ClassVar[type] = GDMMixtureConfig
-    warm_changes = WARM_CHANGES[family]
     adjustable = ADJUSTABLE[family]
     why_not_online = "its shares are weighed by a path that is smoothed over whole recordings. A GDM can"
     config: GDMMixtureConfig
@@ -189,29 +199,18 @@ class GDMMixture(SoftModel[MixtureModule]):
         config = self.config
         rows = make_rows(ys, _CPU, torch.float64, self._fill)
         module = self._new_module(rows.y.shape[1])
-        done = 0
-        if self._warm_from is not None:
-            own, known = module.state_dict(), self._warm_from.params_
-            module.load_state_dict(own | {name: torch.as_tensor(known[name]) for name in own.keys() & known.keys()})
-            if config.stickiness != "learn":
-                module.transition.fixed_stickiness.fill_(float(config.stickiness))
-        else:
-            total = _START_STEPS + config.own_steps
-            try:
-                for progress, two in first_fit(config.two_levels, ys):
-                    with one_torch_thread():
-                        start_from_two_levels(module, two, rows, config.temperature)
-                    self._keep(module)
-                    yield Progress(progress.step, total, progress.elbo, progress.objective)
-            except FitError as error:
-                self._fail(str(error))
-                return
-            done = _START_STEPS
+        total = _START_STEPS + config.own_steps
+        try:
+            for progress, two in first_fit(config.two_levels, ys):
+                with one_torch_thread():
+                    start_from_two_levels(module, two, rows, config.temperature)
+                self._keep(module)
+                yield Progress(progress.step, total, progress.elbo, progress.objective)
+        except FitError as error:
+            self._fail(str(error))
+            return
         self._keep(module)
-        yield from self._record_steps(module, mixture_steps(module, rows, config), rows, done + config.own_steps, done)
-
-    def _excerpt_bound(self, rows: Rows) -> float:
-        return bound(self._net, rows, self.config.temperature, n_samples=4)
+        yield from self._record_steps(module, mixture_steps(module, rows, config), done=_START_STEPS)
 
     def _random(self, ys: list[Array], seed: int) -> MixtureModule:
         rows = make_rows(ys, _CPU, torch.float64, self._fill)

@@ -10,7 +10,7 @@ bound: see `gdm_core.models.pdlds.em`.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +66,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
     def __init__(self) -> None: ...
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def _algorithm(self, ys: list[Array], previous: Self | None) -> em.PdldsEM:
+    def _algorithm(self, ys: list[Array], fitted: bool = False) -> em.PdldsEM:
         observed = Observed.prepare(ys)
         series = em.Series.prepare(ys, self.config.n_latent, observed)
         return em.PdldsEM(observed, series, self._prior_with(series.noise_scale))

@@ -10,7 +10,7 @@ start again.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +54,8 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
     def __init__(self) -> None: ...
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def _algorithm(self, ys: list[Array], previous: Self | None) -> ArhmmEM:
-        scores = ComponentScores.fit(ys, self.config.n_latent) if previous is None else previous._scores
+    def _algorithm(self, ys: list[Array], fitted: bool = False) -> ArhmmEM:
+        scores = self._scores if fitted else ComponentScores.fit(ys, self.config.n_latent)
         return ArhmmEM.prepare(ys, scores, self.config.lags)
 
     def _first_parameters(self, em: ArhmmEM) -> tuple[ARParameters, None]:

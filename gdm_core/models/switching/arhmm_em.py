@@ -29,7 +29,7 @@ LONGEST_GAP = 5  # samples without any observation that the dynamics bridge
 _START_SAMPLES = 8_000
 _FIRST_RUN = 2  # iterations of every start
 _SHORT_RUN = 8  # further iterations of the first start and of the best other one
-_LASTING_RUN, _LASTING_GAIN = 20, 1e-3  # iterations, and nats per sample, of a fit for lasting states
+_LASTING_RUN, _LASTING_GAIN = 10, 3e-3  # iterations, and nats per sample, of a fit for lasting states
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.errors import FitError
 from gdm_core.forecast import N_FOLDS, Sampler
 from gdm_core.maths.gaps import split_runs
 from gdm_core.maths.hmm import ChainPosterior, most_probable_path
+from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array
-from gdm_core.models.em import Bounded, EMModel, P
-from gdm_core.models.progress import Status
+from gdm_core.models.em import Bounded, EMModel, P, in_fixed_order
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
 from gdm_core.trials import TrialsLike
@@ -93,12 +95,16 @@ class SwitchingModel(EMModel[P, Posterior]):
         samplers: list[Sampler] = []
         for number in range(N_FOLDS):
             others = [part for y, fold in zip(ys, folds, strict=True) for part in split_runs(y, fold != number)]
-            model = self.warm_start(n_iter=1)
-            model.scaler_, model.factors_ = self.scaler_, self.factors_
-            for _ in model._fit([part for part in others if len(part) > self.min_samples]):
-                pass
-            if model.status_ is Status.FAILED:
+            model = copy.copy(self)
+            try:
+                with one_thread():
+                    em = self._algorithm(in_fixed_order([y for y in others if len(y) > self.min_samples]), fitted=True)
+                    end = em.run(self._parameters, 1)
+            except (FitError, np.linalg.LinAlgError):
                 return []
+            if not np.isfinite(em.objective(end)):
+                return []
+            model._keep(em, *end)
             samplers.append(model._paths_across_gaps)
         return samplers
 

@@ -8,7 +8,7 @@ Fitted by Laplace-EM, which starts from an autoregressive HMM on principal-compo
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,7 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
     def __init__(self) -> None: ...
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def _algorithm(self, ys: list[Array], previous: Self | None) -> em.LaplaceEM:
+    def _algorithm(self, ys: list[Array], fitted: bool = False) -> em.LaplaceEM:
         return em.LaplaceEM.prepare(ys, self.config.n_latent)
 
     def _first_parameters(self, algorithm: em.LaplaceEM) -> tuple[em.SLDSParameters, None]:

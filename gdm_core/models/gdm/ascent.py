@@ -1,0 +1,305 @@
+"""Optimisers of a GDM's parameters, on rows that may change: an excerpt first, then all data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gdm_core.maths.pca import can_balance
+from gdm_core.maths.relaxed import gumbel
+from gdm_core.maths.rows import Rows, WindowSampler
+from gdm_core.models.gdm import fused
+from gdm_core.models.gdm.chain import WarmChain
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
+from gdm_core.models.gdm.transitions import MAX_LOG_SCALE
+
+Array = npt.NDArray[np.float32]
+
+IMPORTANCE_SAMPLES = 8
+# Relative rates of Adam. F starts at its best for a linear model, and everything else depends on it.
+RATES = {"projection": 0.1} | dict.fromkeys(
+    (
+        "transition.weight",
+        "transition.bias",
+        "transition.stickiness_logit",
+        "transition.log_scale",
+        "log_trust",
+        "posterior.weight",
+        "posterior.bias",
+        "posterior.out",
+    ),
+    4.0,
+)
+# Decay of the weights of logits, which would grow with every step where states never meet. Transitions decay less, since
+# forecasts would otherwise leave a state too late.
+DECAY = {"transition.weight": 0.1, "posterior.weight": 0.5, "posterior.out": 0.5}
+FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of a Newton step, at the first and at the last step
+_MEMORY = 0.9  # of earlier curvature
+_BETA1, _BETA2 = np.float32(0.9), np.float32(0.99)  # of Adam
+_RIDGE = 1e-4  # on the curvature of a design with unit variance, per time step
+_NOISE_RIDGE = 1e-2  # on the curvature of the noise of states, per time step
+_MAX_CHANGE = 0.25  # of the log of a standard deviation, per step
+_MIN_OBSERVED = 0.05
+_LEAST_WEIGHTED, _LEAST_WEIGHTED_ADAM = 500, 1024  # rows of a step in the importance-weighted phase
+_REFRESH, _MAX_REFRESH = 5, 40  # steps between refreshes of the chain
+_FIRST_SWEEPS, _SWEEPS = 60, 4
+_WINDOW, _RUN_UP = 64, 32
+_JUDGED_ROWS, _JUDGED_DRAWS = 250, 4
+
+
+def takes_newton_steps(config: GDMConfig, module: GdmModule) -> bool:
+    """Return whether to take Newton steps: where the fused pass has their curvature.
+
+    Position states need Adam (docs/decisions/006). So do recordings with few channels: the noise of each channel cannot be
+    estimated there, so the start of F is poor and F has to be learned.
+    """
+    n_latent, n_channels = module.projection.shape
+    newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
+    return newton and (n_latent >= n_channels or can_balance(n_channels, n_latent))
+
+
+def begin(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> Ascent:
+    """Return the optimiser of a module."""
+    kind = FusedAscent if fused.supports(config, module) else AutogradAscent
+    ascent: Ascent = kind(module, config, seed)
+    ascent.use(rows)
+    return ascent
+
+
+class Ascent(ABC):
+    """Objective on random rows, and update of the parameters."""
+
+    def __init__(self, module: GdmModule, config: GDMConfig, seed: int) -> None:
+        self.module, self.config = module, config
+        self.newton = takes_newton_steps(config, module)
+        self.generator = torch.Generator(device=module.initial.device).manual_seed(seed)
+        self.n_steps = 0  # taken
+
+    def use(self, rows: Rows) -> None:
+        """Go on with other rows."""
+        if self.module.informed:
+            rows = replace(rows, chain=torch.zeros(len(rows), self.config.n_states, device=rows.device))
+        self.rows, most = rows, self.config.batch_size
+        least, n_weighted = (_LEAST_WEIGHTED, min(len(rows), most)) if self.newton else (_LEAST_WEIGHTED_ADAM, most)
+        sizes = {False: most, True: max(least, n_weighted // 4)}
+        self._draw = {weighted: batches(rows, self.config, size, self.generator) for weighted, size in sizes.items()}
+
+    @property
+    def n_channels(self) -> int:
+        return int(self.rows.y.shape[1])
+
+    @property
+    def stay(self) -> float:
+        """Probability of keeping a state; 0 without a chain of states."""
+        return 0.0
+
+    def n_samples(self, weighted: bool) -> int:
+        return self.config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
+
+    @abstractmethod
+    def evaluate(self, weighted: bool) -> float:
+        """Return the objective per time step on new rows and noise, and keep its gradient."""
+
+    @abstractmethod
+    def step(self, rate: float, done: float) -> None:
+        """Take one step up the gradient, at share `done` of the fit."""
+
+    @abstractmethod
+    def bound(self, weighted: bool) -> float:
+        """Return the objective per time step of an excerpt, always on the same rows and noise."""
+
+    @abstractmethod
+    def write_back(self) -> None:
+        """Copy the parameters into the module."""
+
+
+def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
+    """Return a function that draws all rows, or windows where they exceed `size`."""
+    if len(rows) <= size:
+        return lambda: rows
+    # Networks over sequences need a run-up, and those that read the future also need rows behind the window.
+    context = _RUN_UP if config.transition == "gru" else 3
+    after = 0
+    if config.reads in ("bigru", "transformer"):
+        context = after = _RUN_UP
+    n_windows = max(1, size // (_WINDOW + context + after))
+    sampler = WindowSampler(rows, _WINDOW, n_windows, context, generator, after)
+    return sampler.draw
+
+
+class AutogradAscent(Ascent):
+    """Ascent for any configuration."""
+
+    def __init__(self, module: GdmModule, config: GDMConfig, seed: int) -> None:
+        super().__init__(module, config, seed)
+        parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self.optimiser = torch.optim.Adam(parameters, betas=(0.9, 0.99), fused=True)
+
+    def _objective(self, rows: Rows, weighted: bool, generator: torch.Generator) -> torch.Tensor:
+        noise = gumbel((self.n_samples(weighted), len(rows), self.module.n_states), generator)
+        per_row = (importance_objective if weighted else sampled_elbo)(
+            self.module, rows, noise, self.config.temperature
+        )
+        scored = per_row if rows.scored is None else per_row * rows.scored
+        return scored.sum() / rows.n_scored
+
+    def evaluate(self, weighted: bool) -> float:
+        objective = self._objective(self._draw[weighted](), weighted, self.generator)
+        self.optimiser.zero_grad(set_to_none=True)
+        (-objective).backward()
+        return objective.item()
+
+    def step(self, rate: float, done: float) -> None:
+        self.n_steps += 1
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+
+    @torch.no_grad()
+    def bound(self, weighted: bool) -> float:
+        generator = torch.Generator(device=self.rows.device).manual_seed(0)
+        return self._objective(self.rows.excerpt(_JUDGED_ROWS), weighted, generator).item()
+
+    def write_back(self) -> None:
+        """Do nothing: the optimiser updates the module itself."""
+
+
+class FusedAscent(Ascent):
+    """Ascent with the hand-written pass."""
+
+    def __init__(self, module: GdmModule, config: GDMConfig, seed: int) -> None:
+        super().__init__(module, config, seed)
+        self.objective = fused.FusedObjective(module, config)
+        self.noise = fused.Noise(seed)
+        self._newton = NewtonAscent(self.objective) if self.newton else None
+        self._adam = Adam(self.objective.flat.size)
+        self._chain: WarmChain | None = None
+
+    def use(self, rows: Rows) -> None:
+        super().use(rows)
+        self._last: tuple[Rows, fused.Batch] | None = None
+        self._refresh_at, self._fresh = self.n_steps, True
+        self._refresh_every = min(_MAX_REFRESH, _REFRESH * (1 + len(rows) // self.config.batch_size))
+        if self.module.informed:
+            stay = float(self.module.stay) if self._chain is None else self._chain.stay
+            self._chain = WarmChain(rows.age.numpy(), self.config.n_states, stay)
+            self._all_rows = fused.Batch(rows)
+
+    @property
+    def stay(self) -> float:
+        return 0.0 if self._chain is None else self._chain.stay
+
+    def evaluate(self, weighted: bool) -> float:
+        if self._chain is not None and self.n_steps >= self._refresh_at:
+            self._refresh(self._chain)
+        rows = self._draw[weighted]()
+        if self._last is None or rows is not self._last[0]:
+            self._last = rows, fused.Batch(rows)
+        noise = self.noise.draw(self.config.n_states, self.n_samples(weighted), len(rows))
+        return self.objective(self._last[1], noise, self.config.temperature, weighted)
+
+    def _refresh(self, chain: WarmChain) -> None:
+        """Update the chain that batches read."""
+        found = chain.refresh(self.objective.evidence(self._all_rows), _FIRST_SWEEPS if self._fresh else _SWEEPS)
+        self._refresh_at, self._fresh = self.n_steps + self._refresh_every, False
+        assert self.rows.chain is not None
+        self.rows.chain.copy_(torch.from_numpy(found.T))
+        self._last = None
+
+    def step(self, rate: float, done: float) -> None:
+        self.n_steps += 1
+        if self._newton is not None:
+            self._newton.ascend(rate, done, None if self._last is None else self._last[1].observed)
+        else:
+            self._adam.ascend(self.objective.flat, self.objective.gradient, rate)
+
+    def bound(self, weighted: bool) -> float:
+        batch = fused.Batch(self.rows.excerpt(_JUDGED_ROWS))
+        noise = fused.Noise(0, pool=1).draw(
+            self.config.n_states, max(_JUDGED_DRAWS, self.n_samples(weighted)), batch.n_rows
+        )
+        return self.objective(batch, noise, self.config.temperature, weighted)
+
+    def write_back(self) -> None:
+        self.objective.write_to(self.module)
+        if self._chain is not None:
+            self.module.stay.fill_(self._chain.stay)
+
+
+class NewtonAscent:
+    """Newton steps for dynamics and noise, Adam for the other parameters.
+
+    Given the states, dynamics are weighted least squares and the noise is their residual. Adam would need hundreds of
+    steps, because the noise is small and limits its step size.
+    """
+
+    def __init__(self, objective: fused.FusedObjective) -> None:
+        self.objective = objective
+        self._adam = Adam(objective.flat.size)
+        self._rates: Array = np.ones_like(objective.flat)
+        rates = objective.views(self._rates)
+        for name, rate in RATES.items():
+            if name in rates:
+                rates[name] *= np.float32(rate)
+        for name in ("dynamics", "log_noise"):
+            rates[name][...] = 0
+        self._curvature: npt.NDArray[np.float64] | None = None
+        self._noise_curvature: npt.NDArray[np.float64] | None = None
+
+    def ascend(self, rate: float, done: float, observed: Array | None) -> None:
+        """Take one step at share `done` of the fit; `observed` [N] is the share per channel."""
+        now = self.objective
+        share = FIRST_SHARE + (LAST_SHARE - FIRST_SHARE) * done
+        dynamics, noise = self._newton(observed)
+        self._adam.ascend(now.flat, now.gradient, rate, self._rates)
+        for name in DECAY.keys() & now.p.keys():
+            now.p[name] *= np.float32(1 - DECAY[name] * rate)
+        if "transition.log_scale" in now.p:
+            np.minimum(now.p["transition.log_scale"], MAX_LOG_SCALE, out=now.p["transition.log_scale"])
+        now.p["dynamics"][...] += np.float32(share) * dynamics
+        now.p["log_noise"][...] += np.clip(np.float32(share) * noise, -_MAX_CHANGE, _MAX_CHANGE)
+
+    def _newton(self, observed: Array | None) -> tuple[Array, Array]:
+        """Return full steps of the dynamics [K, P, N] and of the log noise, [N] or [K, N]."""
+        now = self.objective
+        seen = now.curvature.astype(np.float64)
+        self._curvature = seen if self._curvature is None else _MEMORY * self._curvature + (1 - _MEMORY) * seen
+        weight = np.float32(1) if observed is None else np.maximum(observed, np.float32(_MIN_OBSERVED))
+        slope = now.g["dynamics"]
+        size = seen.shape[-1]
+        if now.state_noise:
+            ridge = _RIDGE * np.exp(-2 * now.log_noise().max(axis=0))[:, None, None] * np.eye(size)
+            right = slope.reshape(size, -1).T[..., None]  # [N, K P, 1]
+            solved = np.linalg.solve(self._curvature + ridge, right)[..., 0].T
+            curved = now.noise_curvature.astype(np.float64)
+            kept = curved if self._noise_curvature is None else _MEMORY * self._noise_curvature + (1 - _MEMORY) * curved
+            self._noise_curvature = kept
+            noise = np.linalg.solve(kept + _NOISE_RIDGE * np.eye(len(kept)), now.g["log_noise"] / (2 * weight))
+            return solved.astype(np.float32).reshape(slope.shape), noise.astype(np.float32)
+        variance = np.exp(2 * now.log_noise()) / weight
+        solved = np.linalg.solve(self._curvature + _RIDGE * np.eye(size), slope.reshape(size, -1) * variance)
+        return solved.astype(np.float32).reshape(slope.shape), now.g["log_noise"] / (2 * weight)
+
+
+class Adam:
+    """Adam on one flat vector."""
+
+    def __init__(self, size: int) -> None:
+        self._first: Array = np.zeros(size, np.float32)
+        self._second: Array = np.zeros(size, np.float32)
+        self._steps = 0
+
+    def ascend(self, flat: Array, gradient: Array, rate: float, rates: Array | float = 1.0) -> None:
+        """Take one step up the `gradient`, with `rate` times `rates`."""
+        self._steps += 1
+        self._first += (1 - _BETA1) * (gradient - self._first)
+        self._second += (1 - _BETA2) * (np.square(gradient) - self._second)
+        first = self._first / (1 - _BETA1**self._steps)
+        second = self._second / (1 - _BETA2**self._steps)
+        flat += np.float32(rate) * rates * first / (np.sqrt(second) + np.float32(1e-8))
