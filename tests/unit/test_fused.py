@@ -196,18 +196,14 @@ def test_only_window_posteriors_use_newton():
     ):
         ascent = ascent_of(config, 10)
         assert ascent.newton == newton
-        assert newton or sum_of_steps(Plan.of(ascent)) == config.steps
+        assert newton or Plan.of(ascent).total == config.steps
     assert not ascent_of(GDMConfig(), 4).newton, "their noise cannot be told"
-    assert sum_of_steps(Plan.of(ascent_of(GDMConfig(n_steps=7), 4))) == 7
+    assert Plan.of(ascent_of(GDMConfig(n_steps=7), 4)).total == 7
 
 
 def ascent_of(config: GDMConfig, n_channels: int) -> Ascent:
     rows = random_rows(60, n_channels=n_channels, dtype=torch.float32)
     return begin(random_module(config, n_channels, dtype=torch.float32), rows, config, 0)
-
-
-def sum_of_steps(plan: Plan) -> int:
-    return plan.explore[1] + plan.refine
 
 
 def test_logit_weights_without_gradient_decay():

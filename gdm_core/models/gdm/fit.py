@@ -69,11 +69,15 @@ class Plan:
         explore = round(total * (1 / 2 if newton else 2 / 3))
         return cls((explore, explore), total - explore, holds=False)
 
+    @property
+    def total(self) -> int:
+        """Largest number of steps."""
+        return self.explore[1] + self.refine
+
     def rate(self, index: int, explored: int | None) -> float:
         """Return the learning rate of a step; `explored` steps have ended the first phase."""
         if not self.holds:
-            total = self.explore[1] + self.refine
-            return learning_rate(index, 0.2 * total, 0.2 * total, total, PEAK_RATE)
+            return learning_rate(index, 0.2 * self.total, 0.2 * self.total, self.total, PEAK_RATE)
         begin = self.explore[1] if explored is None else explored
         return learning_rate(index, _RISE * self.explore[1], begin, begin + self.refine, PEAK_RATE)
 
@@ -96,7 +100,7 @@ def optimise(ascent: Ascent, plan: Plan) -> Iterator[Step]:
     """Run the fast recipe. A step that is not finite is reported and not applied."""
     explored: int | None = None
     bounds: list[float] = []
-    index, total, flat = 0, plan.explore[1] + plan.refine, False
+    index, total, flat = 0, plan.total, False
     while index < total:
         weighted = explored is not None and ascent.config.corrects
         with one_torch_thread(), np.errstate(all="ignore"):  # values that are not finite are reported

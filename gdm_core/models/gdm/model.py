@@ -170,12 +170,13 @@ class GDM(SoftModel[GdmModule]):
         if config.preset == "paper":
             module = GdmModule(rows.y.shape[1], config).to(rows.device)
             start_random(module, config.seed)
-            steps = paper_steps(module, rows, config)
+            steps, total = paper_steps(module, rows, config), config.steps
         else:
             ascent = candidates(rows, config, config.seed)
-            module, steps = ascent.module, optimise(ascent, Plan.of(ascent))
+            module, plan = ascent.module, Plan.of(ascent)
+            steps, total = optimise(ascent, plan), plan.total
         self._keep(module)
-        yield Progress(0, config.steps, float("nan"), float("nan"))
+        yield Progress(0, total, float("nan"), float("nan"))
         yield from self._record_steps(module, steps)
 
     @torch.no_grad()
