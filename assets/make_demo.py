@@ -29,6 +29,7 @@ from gdm_core.analysis.matching import contrasting_order  # noqa: E402
 from gdm_core.analysis.metrics import evaluate  # noqa: E402
 from gdm_core.analysis.state_scores import match_states  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
+from gdm_core.engine.results import from_levels, to_levels  # noqa: E402
 from gdm_core.models.progress import Status  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
 from gdm_studio.plot import palette  # noqa: E402
@@ -38,10 +39,9 @@ from pages.formula1.controls import FIFTH, Observation  # noqa: E402
 from pages.formula1.scores import driving_rows  # noqa: E402
 from pages.lab import shipped  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
-from pages.lab.live.session import unpack  # noqa: E402
+from pages.lab.live.state import unpack  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
 from pages.nascar.pictures import score_rows  # noqa: E402
-from pages.ui import result_files  # noqa: E402
 from pages.ui.card import Score  # noqa: E402
 from pages.ui.result_files import Card, write_card  # noqa: E402
 
@@ -67,7 +67,7 @@ def fit_result(train: Trials, config: dict[str, Any]) -> FitResult:
         content = path.read_bytes()
     steps, elbos = zip(*((p.step, p.elbo) for p in model.history_), strict=True)
     # At full resolution; a worker would thin long trials.
-    levels = tuple(result_files.levels(soft) for soft in model.predict_proba(train))
+    levels = tuple(to_levels(soft) for soft in model.predict_proba(train))
     last = Snapshot(steps[-1], tuple(preview), (1,) * len(train), levels, elbos[-1])
     return FitResult("", content, str(model.status_), model.elbo_, seconds, steps, elbos, (*snapshots, last))
 
@@ -117,7 +117,8 @@ def make_nascar() -> Card:
     found = shipped.load("nascar-soft")
     assert found is not None
     _, test = map(as_trials, nascar.train_test("soft", seed=0))
-    (states,) = found.look.test
+    assert found.result.states is not None
+    states = from_levels(found.result.states.test[0])
     order = match_states(states.argmax(axis=1), test[0].labels, 4)
     coloured = np.zeros_like(states)
     coloured[:, order] = states  # state k of the model takes the colour of the true state it matches

@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT))
 
 from assets.make_demo import fit_result, strip_texts, write_neighbours  # noqa: E402
 from gdm_core.analysis import bout_scores  # noqa: E402
+from gdm_core.engine.results import from_levels  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
 from pages.behaviour import recordings  # noqa: E402
 from pages.lab import Dataset, shipped  # noqa: E402
@@ -44,6 +45,7 @@ def make() -> Card:
     more = {"options": [rule.smooth_s, rule.shortest_s], "scores": scores, "seeds": seeds}
     bundle = shipped.write(recordings.SHIPPED, data.train, data.test, "gdm", CONFIG, result, more)
     write_neighbours(recordings.SHIPPED, data.train, data.test, CONFIG)
+    assert bundle.result.states is not None
     rows = with_spread(bout_rows(bundle.more["scores"]), [bout_rows(one) for one in bundle.more["seeds"]])
     row = next(row for row in rows if row.name == PAPER)
     print(f"  {row.name} {row.value:.3f}, {row.line_name} {row.line:.3f}, {row.verdict}, {row.over}", flush=True)
@@ -51,7 +53,7 @@ def make() -> Card:
     centre = np.nanmean(np.asarray(table.xy)[:, 0], axis=2) * np.array([1.0, -1.0])  # [T, 2], up is up
     return Card(
         centre,
-        bundle.look.test[0],
+        from_levels(bundle.result.states.test[0]),
         strip_texts(row),
         {},
     )

@@ -9,12 +9,15 @@ import os
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import platformdirs
 
-from gdm_core.engine.results import FitResult, Snapshot
+from gdm_core.engine.results import FitResult, Snapshot, TrialStates
 from gdm_core.engine.spec import code_version
 from gdm_core.files import write_whole
 
@@ -36,14 +39,27 @@ class ResultCache:
         self.folder = folder or default_folder()
         self.disk_bytes = disk_bytes
 
-    def get(self, key: str) -> tuple[FitResult | None, str]:
-        """Return the result of a fit, None if there is none, and a note for the user."""
+    def get(self, key: str, held_out: str = "") -> tuple[FitResult | None, str]:
+        """Return the result of a fit, None if there is none, and a note for the user.
+
+        held_out  fingerprint of the held-out trials whose states belong to the result, once they are known
+        """
         known, plain, note = self.read(key)
-        return (_decode(plain), "") if known else (None, note)
+        if not known:
+            return None, note
+        states, note = None, ""
+        if held_out:
+            known, packed, note = self.read(_name_states(key, held_out))
+            states = _decode_states(packed) if known else None
+        return replace(_decode(plain), states=states), note
 
     def put(self, result: FitResult) -> str:
         """Write the result of a fit; return a note for the user if that failed."""
-        return self.write(result.key, _encode(result))
+        states = result.states
+        note = self.write(result.key, _encode(replace(result, states=None)))
+        if states is None or states.error or note:
+            return note
+        return self.write(_name_states(result.key, states.held_out), _encode_states(states))
 
     def read(self, key: str) -> tuple[bool, Any, str]:
         """Return whether a value is known, the value, and a note for the user."""
@@ -95,6 +111,27 @@ def call_key(function: Callable[..., Any], name: str) -> str:
 
 def _digest(key: str, text: str) -> str:
     return hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()
+
+
+def _name_states(key: str, held_out: str) -> str:
+    return f"states-{hashlib.sha256(f'{key}/{held_out}'.encode()).hexdigest()}"
+
+
+def _encode_states(states: TrialStates) -> dict[str, Any]:
+    sides = {"train": states.train, "test": states.test}
+    return {"held_out": states.held_out} | {side: [_pack(level) for level in found] for side, found in sides.items()}
+
+
+def _pack(levels: npt.NDArray[np.uint8]) -> tuple[int, str]:
+    return levels.shape[1], _to_text(zlib.compress(levels.tobytes(), 1))
+
+
+def _decode_states(plain: dict[str, Any]) -> TrialStates:
+    def unpack(n_states: int, text: str) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8).reshape(-1, n_states)
+
+    train, test = (tuple(unpack(*part) for part in plain[side]) for side in ("train", "test"))
+    return TrialStates(plain["held_out"], train, test)
 
 
 def _encode(result: FitResult) -> dict[str, Any]:

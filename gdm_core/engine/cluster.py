@@ -98,7 +98,10 @@ class Link:
         work = job.work
         function: Callable[..., Any]
         if isinstance(work, FitSpec):
-            function, args = fit, (work.trials, work.key, work.family, dict(work.config), work.preview)
+            function, args = (
+                fit,
+                (work.trials, work.test, work.key, work.family, dict(work.config), work.preview, job.known),
+            )
         else:
             function, args = work.function, work.args
         pickle.dumps((function, [arg for arg in args if not isinstance(arg, Trials)]))

@@ -22,6 +22,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from distributed import Future, KilledWorker
+from distributed.comm import CommClosedError
 
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.cluster import START_TIMEOUT_S, Link, connect, is_below
@@ -270,8 +271,11 @@ class Engine(Runner):
                 job.fail(value)
         except KilledWorker:
             job.fail(FitError(TOO_BIG))
-        except CancelledError:
-            job.fail(FitError(LOST))
+        except (CancelledError, CommClosedError):  # the scheduler is lost
+            if attempt.has_begun:
+                job.fail(FitError(LOST))
+            else:
+                self._queue_again(job)
         except Exception as error:  # a bug in the function
             logger.exception("A job ended unexpectedly.")
             failure = FitError(f"The job ended with an unexpected {type(error).__name__}: {error}")

@@ -90,6 +90,7 @@ class Call:
 class Job:
     """A fit or call on the engine. Every method but `wait` and `result` returns at once, on any thread.
 
+    known      result of a fit, if only states of its trials are missing
     usual_s    expected time on a quiet machine, 0 if unknown
     explain    returns what the unfinished job waits for, in words
     attempts   how often it was sent to a worker, of which `deaths` ended with the worker's death
@@ -102,6 +103,7 @@ class Job:
         self.id = f"job-{_process}-{self.number}"
         self.work, self.session, self.name, self.priority = work, session, name, priority
         self.usual_s = 0.0
+        self.known: FitResult | None = None
         self.explain: Callable[[Job], str] = lambda _: ""
         self.attempts = self.deaths = 0
         self._on_end = on_end

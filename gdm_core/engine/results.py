@@ -6,11 +6,13 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.errors import GdmError
 from gdm_core.models.variants import infer_quickly
 from gdm_core.trials import Trials
 
@@ -39,19 +41,20 @@ class Snapshot:
         cls, model: StateModel, trials: Trials, preview: Sequence[int], step: int, elbo: float, *, rough: bool = False
     ) -> Snapshot:
         """Return the states of the preview trials in at most SNAPSHOT_BYTES."""
-        total = sum(trials[i].n_samples for i in preview)
-        strides, levels = [], []
-        for i in preview:
-            proba = np.asarray(infer_quickly(model, trials[i]) if rough else model.predict_proba(trials[i]))  # [T, K]
-            stride = max(1, -(-total * proba.shape[1] // SNAPSHOT_BYTES))
-            strides.append(stride)
-            levels.append(np.rint(np.clip(proba[::stride], 0.0, 1.0) * 255).astype(np.uint8))
-        return cls(step, tuple(preview), tuple(strides), tuple(levels), elbo)
+        infer = partial(infer_quickly, model) if rough else model.predict_proba
+        return cls.from_levels([to_levels(infer(trials[i])) for i in preview], preview, step, elbo)
+
+    @classmethod
+    def from_levels(
+        cls, states: Sequence[npt.NDArray[np.uint8]], preview: Sequence[int], step: int, elbo: float
+    ) -> Snapshot:
+        """Return 8-bit states [T, K] of the preview trials, thinned to SNAPSHOT_BYTES."""
+        stride = max(1, -(-sum(levels.size for levels in states) // SNAPSHOT_BYTES))
+        return cls(step, tuple(preview), (stride,) * len(states), tuple(levels[::stride] for levels in states), elbo)
 
     def states(self, position: int = 0) -> npt.NDArray[np.float32]:
         """Return soft states [t, K] of the preview trial at `position`, every `strides[position]` samples."""
-        levels = self.levels[position].astype(np.float32)
-        return np.asarray(levels / np.maximum(levels.sum(axis=1, keepdims=True), 1.0))
+        return from_levels(self.levels[position])
 
     @property
     def n_bytes(self) -> int:
@@ -71,6 +74,45 @@ class Snapshot:
             for raw, shape in zip(plain["levels"], plain["shapes"], strict=True)
         )
         return cls(plain["step"], tuple(plain["preview"]), tuple(plain["strides"]), levels, plain["elbo"])
+
+
+@dataclass(frozen=True, eq=False)
+class TrialStates:
+    """8-bit soft states of all trials, in the model's order: a second entry under a fit and its held-out trials.
+
+    held_out   fingerprint of the held-out trials
+    train, test  each [T, K]; () after an error
+    error      why there are none
+    """
+
+    held_out: str
+    train: tuple[npt.NDArray[np.uint8], ...] = ()
+    test: tuple[npt.NDArray[np.uint8], ...] = ()
+    error: str = ""
+
+    @classmethod
+    def from_model(cls, model: StateModel, train: Trials, test: Trials) -> TrialStates:
+        """Return the states of all trials, or why they cannot be computed."""
+        try:
+            ours, others = (tuple(to_levels(soft) for soft in model.predict_proba(side)) for side in (train, test))
+        except GdmError as error:
+            return cls(test.fingerprint, error=str(error))
+        return cls(test.fingerprint, ours, others)
+
+    def soft(self, index: int) -> npt.NDArray[np.float32]:
+        """Return soft states [T, K] of one trial, training trials first."""
+        return from_levels((*self.train, *self.test)[index])
+
+
+def to_levels(states: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+    """Return soft states as 8-bit levels, 255 for 1."""
+    return np.rint(np.clip(np.nan_to_num(np.asarray(states)), 0.0, 1.0) * 255).astype(np.uint8)
+
+
+def from_levels(levels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """Return soft states that sum to one, from 8-bit levels."""
+    found = levels.astype(np.float32)
+    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1.0))
 
 
 class Recorder:
@@ -107,7 +149,10 @@ def thin(items: tuple[T, ...], limit: int) -> tuple[T, ...]:
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A finished fit: its model file, its ELBO curve, and snapshots that end with the exact final states."""
+    """A finished fit: its model file, its ELBO curve, and snapshots that end with the final states.
+
+    states  of all trials, if the fit was requested with held-out trials
+    """
 
     key: str
     model_bytes: bytes = field(repr=False)
@@ -118,6 +163,11 @@ class FitResult:
     elbos: tuple[float, ...] = field(repr=False)
     snapshots: tuple[Snapshot, ...] = field(default=(), repr=False)
     from_cache: bool = False
+    states: TrialStates | None = field(default=None, repr=False)
+
+    def has_states(self, test: Trials | None) -> bool:
+        """Return whether the states of all trials are known, given the held-out ones."""
+        return test is None or (self.states is not None and self.states.held_out == test.fingerprint)
 
     @property
     def snapshot(self) -> Snapshot | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.job import Bulk, Call, Job, Priority, Progress
+from gdm_core.engine.results import FitResult
 from gdm_core.engine.spec import FitSpec
 from gdm_core.errors import GdmError
 
@@ -32,6 +33,7 @@ class Runner(ABC):
         name: str = "",
         priority: Priority | None = None,
         cached_as: str = "",
+        known: FitResult | None = None,
     ) -> Job:
         """Run a fit, or `work(*args)`, on a worker.
 
@@ -39,9 +41,11 @@ class Runner(ABC):
         name       label of the job
         priority   HIGH for a fit and NORMAL for a function, unless given
         cached_as  key of everything that a function's result depends on; JSON must hold the result
+        known      result of the fit, if only states of its trials are missing
         """
         if isinstance(work, FitSpec):
             job = Job(work, session, name or "fit", Priority.HIGH if priority is None else priority, self._on_end)
+            job.known = known
         else:
             call = Call(work, args, call_key(work, cached_as) if cached_as else None)
             chosen = Priority.NORMAL if priority is None else priority
@@ -88,10 +92,12 @@ class Runner(ABC):
         """Finish a job from the cache, or enqueue it."""
         work, known, value, note = job.work, False, None, ""
         if isinstance(work, FitSpec):
-            result, note = self.cache.get(work.key) if work.use_cache else (None, "")
+            held_out = "" if work.test is None else work.test.fingerprint
+            result, note = self.cache.get(work.key, held_out) if work.use_cache else (None, "")
             if result is not None:
                 fits = result.snapshot is not None and result.snapshot.preview == work.preview
-                known, value = True, replace(result, snapshots=result.snapshots if fits else (), from_cache=True)
+                job.known = value = replace(result, snapshots=result.snapshots if fits else (), from_cache=True)
+                known = result.has_states(work.test)
         elif work.cache_key is not None:
             known, value, note = self.cache.read(work.cache_key)
         if note:

@@ -28,6 +28,7 @@ class FitSpec:
     family     a known family, or "module:Class" of a StateModel that workers can import
     config     constructor arguments, including the seed
     preview    indices of the trials that snapshots show
+    test       held-out trials; with them, the job also returns the states of all trials
     use_cache  whether to read and write the result cache
     """
 
@@ -36,6 +37,7 @@ class FitSpec:
     trials: Trials
     preview: tuple[int, ...] = (0,)
     use_cache: bool = True
+    test: Trials | None = None
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES and ":" not in self.family:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from distributed import Event, get_worker
 
 from gdm_core import errors
-from gdm_core.engine.results import FitResult, Recorder, Snapshot
+from gdm_core.engine.results import FitResult, Recorder, Snapshot, TrialStates
 from gdm_core.engine.spec import code_version, resolve_family
 from gdm_core.errors import FitError, GdmError
 from gdm_core.trials import Trials
@@ -102,8 +103,18 @@ def _last(values: Iterator[Any], control: Control) -> Any:
     return value
 
 
-def fit(trials: Trials, key: str, family: str, config: dict[str, Any], preview: tuple[int, ...]) -> FitResult:
-    """Run a fit, and report its steps and snapshots."""
+def fit(
+    trials: Trials,
+    test: Trials | None,
+    key: str,
+    family: str,
+    config: dict[str, Any],
+    preview: tuple[int, ...],
+    known: FitResult | None = None,
+) -> FitResult:
+    """Run a fit, unless its result is known; report its steps and snapshots, and add states of all trials."""
+    if known is not None:
+        return known if test is None else replace(known, states=TrialStates.from_model(known.model(), trials, test))
     model, control = resolve_family(family)(**config), _local.control
     recorder = Recorder(model, trials, preview)
     curve: list[tuple[int, float]] = []
@@ -126,10 +137,14 @@ def fit(trials: Trials, key: str, family: str, config: dict[str, Any], preview: 
     model.raise_if_failed()
     steps, elbos = zip(*curve, strict=True)
     snapshots = [one for one in recorder.snapshots if one.step < steps[-1]]
-    if preview:
+    states = None if test is None else TrialStates.from_model(model, trials, test)
+    if preview and states is not None and states.train:
+        final = [states.train[i] for i in preview]
+        snapshots.append(Snapshot.from_levels(final, preview, steps[-1], elbos[-1]))
+    elif preview:
         snapshots.append(Snapshot.from_model(model, trials, preview, steps[-1], elbos[-1]))
     how = str(model.status_), float(model.elbo_), float(model.seconds_)
-    return FitResult(key, model.to_bytes(), *how, steps, elbos, tuple(snapshots))
+    return FitResult(key, model.to_bytes(), *how, steps, elbos, tuple(snapshots), states=states)
 
 
 @lru_cache(maxsize=1)

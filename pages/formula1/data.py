@@ -29,11 +29,12 @@ from datasets.f1.trials import (
     segment_of,
     to_trials,
 )
+from gdm_core.engine.results import from_levels
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trial, Trials
 from pages.lab import Dataset, Decoded, Undecoded, View, live
 from pages.lab.live.background import Jobs, Task
-from pages.lab.live.session import State
+from pages.lab.live.state import State
 from pages.ui.exports import Recipe, slug
 
 if TYPE_CHECKING:
@@ -434,18 +435,18 @@ def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) ->
         waits = view.select_trial(0).read(now)
         title = waits.title if isinstance(waits, Undecoded) else ""
         return Undecoded(trial=trial, state=now.status, title=title, note=waits.note)
-    query = view.ask_states(now) if now.states else live.Query()
-    if query.value is not None:
-        raw = query.value.test
-        states = now.memoize(name, lambda: np.concatenate(live.in_order(raw, now.order)), of=(raw,))
+    known = now.find_states(view.dataset.test) if now.states else None
+    if known is not None and known.test:
+        raw = tuple(map(from_levels, known.test))
+        states = now.memoize(name, lambda: np.concatenate(live.in_order(raw, now.order)), of=(known,))
         reading = view.fit.memory[f"driver {name}"] = driver(states, now.status)
         return reading
     earlier: DriverReading | None = view.fit.memory.get(f"driver {name}")
     if earlier is not None and earlier.laps.trials.fingerprint == laps.trials.fingerprint:
         return replace(earlier, state="stale")
     title, note = f"Applying the model to {laps.code}", "The fitted model is applied to this driver without refitting."
-    if query.message:
-        title, note = f"{laps.code} could not be read", "Press Try again."
+    if known is not None:
+        title, note = f"{laps.code} could not be read", known.error
     return Undecoded(trial=trial, state=now.status, title=title, note=note)
 
 

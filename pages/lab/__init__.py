@@ -21,8 +21,8 @@ from pages.lab.card import query_scores as query_scores
 from pages.lab.card import show_scorecard as show_scorecard
 from pages.lab.dataset import Dataset as Dataset
 from pages.lab.export import show_export as show_export
-from pages.lab.live.session import Measure as Measure
-from pages.lab.live.session import PageSpec as PageSpec
+from pages.lab.live.state import Measure as Measure
+from pages.lab.live.state import PageSpec as PageSpec
 from pages.lab.slider_preview import SliderPreview as SliderPreview
 from pages.lab.slider_preview import preview as preview
 from pages.lab.suggest import show_suggestion as show_suggestion

@@ -14,7 +14,7 @@ from gdm_core.engine import Priority
 from gdm_studio.seeds import more_seeds
 from pages.lab import live
 from pages.lab.live.queries import query_key
-from pages.lab.live.session import PageSpec
+from pages.lab.live.state import PageSpec
 from pages.lab.view import View
 from pages.ui import card, navigation, shell
 from pages.ui.card import Score
@@ -116,7 +116,7 @@ def other_seeds(view: View) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for more in range(1, more_seeds() + 1):
         seed = (int(spec.config["seed"]) + more) % (SEED_RANGE[1] + 1)
-        other = replace(spec, config={**spec.config, "seed": seed})
+        other = replace(spec, config={**spec.config, "seed": seed}, test=None)
         question, name = (spec.trials, spec.dataset.test, *measure.options, seed), f"seed-{more}"
         key = query_key(other.key, measure.scores, question)
         known = queries.find(name, key)

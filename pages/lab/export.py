@@ -18,7 +18,7 @@ from gdm_studio.plot.figures.base import Figure
 from pages.lab import figures as drawn
 from pages.lab import live
 from pages.lab.dataset import Dataset
-from pages.lab.live.session import PageSpec
+from pages.lab.live.state import PageSpec
 from pages.lab.naming import StateNames
 from pages.lab.view import Decoded, TrialView, Undecoded, View
 from pages.ui import legend, settings, shell

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.analysis import inference
-from gdm_core.analysis.inference import InferredStates
 from gdm_core.engine import FitResult, ResultCache, Snapshot
+from gdm_core.engine.results import TrialStates
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
-from pages.lab.live.session import PageSpec
+from pages.lab.live.state import PageSpec
 from pages.ui import result_files
 
 NUMBERS = range(2, 13)  # of states whose fits ship with a result
@@ -31,18 +30,16 @@ NUMBERS = range(2, 13)  # of states whose fits ship with a result
 class Shipped:
     """A precomputed fit with the states and scores of its page.
 
-    look        soft states of all trials
     more        scores, by names that the page chooses
-    neighbours  fits with other numbers of states, and 8-bit states of all trials
+    neighbours  fits with other numbers of states
     """
 
     fingerprint: str
     family: str
     config: Mapping[str, Any]
     result: FitResult
-    look: InferredStates
     more: Mapping[str, Any]
-    neighbours: Mapping[int, tuple[FitResult, InferredStates]]
+    neighbours: Mapping[int, FitResult]
 
     def is_result_of(self, spec: PageSpec) -> bool:
         """Return whether this is the result of `spec`."""
@@ -59,7 +56,7 @@ class Shipped:
     def includes(self, result: FitResult | None) -> bool:
         """Return whether `result` is this one or that of a neighbour."""
         return self.matches(result) or (
-            result is not None and any(one.model_bytes == result.model_bytes for one, _ in self.neighbours.values())
+            result is not None and any(one.model_bytes == result.model_bytes for one in self.neighbours.values())
         )
 
 
@@ -78,22 +75,23 @@ def _load(name: str, here: tuple[str, int]) -> Shipped | None:
     if found is None:
         return None
     arrays, words = found
-    others = {k: _unpack(*part) for k in NUMBERS if (part := result_files.read(name, f"K{k}")) is not None}
-    result, look = _unpack(arrays, words)
-    return Shipped(words["fingerprint"], words["family"], words["config"], result, look, words["more"], others)
+    held_out = words["fingerprint"].partition("/")[2]
+    parts = {k: result_files.read(name, f"K{k}") for k in NUMBERS}
+    others = {k: _unpack(*part, held_out) for k, part in parts.items() if part is not None}
+    result = _unpack(arrays, words, held_out)
+    return Shipped(words["fingerprint"], words["family"], words["config"], result, words["more"], others)
 
 
-def _pack(result: FitResult, look: InferredStates) -> tuple[dict[str, Any], dict[str, Any]]:
+def _pack(result: FitResult, states: TrialStates) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arrays and the words of a fit and the states of all trials."""
     arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}
     for number, snapshot in enumerate(result.snapshots):
         arrays |= {f"snapshot_{number}_{i}": level for i, level in enumerate(snapshot.levels)}
-    for side, parts in (("train", look.train), ("test", look.test)):
-        arrays |= {f"{side}_{i}": result_files.levels(soft) for i, soft in enumerate(parts)}
+    for side, parts in (("train", states.train), ("test", states.test)):
+        arrays |= {f"{side}_{i}": levels for i, levels in enumerate(parts)}
     return arrays, {
-        "n_train": len(look.train),
-        "n_test": len(look.test),
-        "posterior": look.posterior,
+        "n_train": len(states.train),
+        "n_test": len(states.test),
         "fit_status": result.fit_status,
         "elbo": result.elbo,
         "seconds": round(result.seconds, 2),
@@ -106,10 +104,8 @@ def _pack(result: FitResult, look: InferredStates) -> tuple[dict[str, Any], dict
     }
 
 
-def _unpack(arrays: result_files.Arrays, words: Mapping[str, Any]) -> tuple[FitResult, InferredStates]:
-    train, test = (
-        tuple(result_files.soft(arrays[f"{side}_{i}"]) for i in range(words[f"n_{side}"])) for side in ("train", "test")
-    )
+def _unpack(arrays: result_files.Arrays, words: Mapping[str, Any], held_out: str) -> FitResult:
+    train, test = (tuple(arrays[f"{side}_{i}"] for i in range(words[f"n_{side}"])) for side in ("train", "test"))
     snapshots = tuple(
         Snapshot(
             step,
@@ -120,11 +116,10 @@ def _unpack(arrays: result_files.Arrays, words: Mapping[str, Any]) -> tuple[FitR
         )
         for number, (step, elbo, strides) in enumerate(words["snapshots"])
     )
-    result = FitResult(
+    return FitResult(
         "", arrays["model"].tobytes(), words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]),
-        tuple(words["elbos"]), snapshots, from_cache=True,
+        tuple(words["elbos"]), snapshots, from_cache=True, states=TrialStates(held_out, train, test),
     )  # fmt: skip
-    return result, InferredStates(train, test, words["posterior"])
 
 
 def offer(name: str, spec: PageSpec, cache: ResultCache) -> Shipped | None:
@@ -132,8 +127,8 @@ def offer(name: str, spec: PageSpec, cache: ResultCache) -> Shipped | None:
     found = load(name)
     if found is None or not found.is_result_of(spec):
         return None
-    kept = cache.get(spec.key)[0]
-    if kept is None or not found.matches(kept):  # its scores belong to this fit only
+    kept = cache.get(spec.key, spec.dataset.test.fingerprint)[0]
+    if kept is None or kept.states is None or not found.matches(kept):  # its scores belong to this fit only
         cache.put(replace(found.result, key=spec.key))
     return found
 
@@ -152,7 +147,7 @@ def write(
             f"{unknown[0]!r} has no recipe, so another processor could not match it with {name!r}. "
             "Precompute results of simulated trials only."
         )
-    arrays, words = _pack(result, inference.infer(result.model_bytes, train, test))
+    arrays, words = _pack(result, TrialStates.from_model(result.model(), train, test))
     words |= {
         "fingerprint": fingerprint(train, test),
         "family": family,
@@ -167,14 +162,14 @@ def write(
 
 def write_neighbour(name: str, train: Trials, test: Trials, n_states: int, result: FitResult) -> None:
     """Add the fit with another number of states to a result."""
-    look = inference.infer(result.model_bytes, train, test)
-    result_files.write(name, f"K{n_states}", *_pack(result, look))
+    states = TrialStates.from_model(result.model(), train, test)
+    result_files.write(name, f"K{n_states}", *_pack(result, states))
 
 
-def list_fits(found: Shipped, spec: PageSpec) -> list[tuple[PageSpec, FitResult, InferredStates]]:
-    """Return the result of `spec`, and its fits with other numbers of states."""
+def list_fits(found: Shipped, spec: PageSpec) -> list[FitResult]:
+    """Return the result of `spec`, and its fits with other numbers of states, under their keys."""
     others = (
-        (PageSpec.from_choice(spec.dataset, spec.choice, spec.measure, n_states=k), *fit)
+        replace(fit, key=PageSpec.from_choice(spec.dataset, spec.choice, spec.measure, n_states=k).key)
         for k, fit in found.neighbours.items()
     )
-    return [(spec, found.result, found.look), *others]
+    return [replace(found.result, key=spec.key), *others]

@@ -19,7 +19,7 @@ from gdm_core.engine import Snapshot
 from gdm_core.models.registry import ADJUSTABLE
 from pages.channel import Tables, channel
 from pages.lab.live.queries import query_key
-from pages.lab.live.session import PageSpec, unpack
+from pages.lab.live.state import PageSpec, unpack
 from pages.lab.preview_figures import FigureSpec, Parts, SliderPreview, States, digest, encode
 from pages.lab.view import View
 from pages.ui import settings
@@ -134,8 +134,7 @@ def _tabulate_neighbours(view: View, content: SliderPreview, k: float) -> Tables
     for spec in specs:
         if spec.key in tables:
             continue
-        found, pending = _find_states(view, content, spec)
-        more |= pending
+        found = _find_states(view, content, spec)
         if found:
             order = fit.choose_order(spec, found[:n_first])
             shown = in_order(tuple(found[i] for i in content.trials), order)
@@ -149,17 +148,16 @@ def _count_first(view: View) -> int:
     return min(len(lengths), 1 + int(np.searchsorted(lengths, COLOUR_SAMPLES)))
 
 
-def _find_states(view: View, content: SliderPreview, spec: PageSpec) -> tuple[States, bool]:
-    """Return the states of the trials in the model's order, () while unknown, and whether they are pending."""
+def _find_states(view: View, content: SliderPreview, spec: PageSpec) -> States:
+    """Return the states of the trials in the model's order, () while unknown."""
     result = view.fit.find(spec)
     if result is None or result.snapshot is None:
-        return (), False
+        return ()
     states = unpack(result.snapshot, spec.trials)
     if max(content.trials) < len(states):
-        return states, False
-    current = view.state.result is not None and spec.key == view.state.result.key
-    query = view.fit.query_states(spec, result, preview="" if current else f"K-{spec.n_states}")
-    return ((*query.value.train, *query.value.test) if query.fresh else ()), query.pending
+        return states
+    known = result.states
+    return () if known is None else tuple(map(known.soft, range(len(known.train) + len(known.test))))
 
 
 # ---- training replay ----------------------------------------------------------------------------------------------

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.bouts import BoutRule, median_bout
-from gdm_core.analysis.inference import InferredStates, filter_states
-from gdm_core.analysis.matching import Order, in_order
+from gdm_core.analysis.inference import InferredStates, filter_states, infer
+from gdm_core.analysis.matching import in_order
 from gdm_core.text import format_percent
 from gdm_core.trials import Trial
 from gdm_core.units import SECONDS, STEPS, Unit, dwell_unit
@@ -21,7 +21,7 @@ from gdm_studio.plot import palette
 from pages.lab import live, shipped
 from pages.lab.dataset import Dataset
 from pages.lab.live.queries import query_key
-from pages.lab.live.session import PageSpec
+from pages.lab.live.state import PageSpec
 from pages.lab.naming import LabelNames, Reference, StateNames
 from pages.lab.shipped import Shipped
 from pages.ui import shell
@@ -34,9 +34,7 @@ from pages.ui.shell import Frame
 Array = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 CAUSAL = "Causal (filtered) states: each uses past samples only."
-LAST_LOOK = "last look"
 NO_FILTERED = "Causal states could not be computed"
-NO_STATES = "Exact states could not be computed"
 LAST_FIT = "_last-fit"  # session key of the page title and model of the last finished fit
 
 
@@ -162,29 +160,12 @@ def together(trials: Iterable[D | Undecoded]) -> list[D]:
 
 
 @dataclass(frozen=True, eq=False)
-class LastLook:
-    """The last exact states of all trials, displayed until a newer fit has some.
-
-    content   fingerprints of the training and held-out trials
-    """
-
-    content: tuple[str, str]
-    look: InferredStates
-    order: Order
-    origin: object
-
-    def states(self, index: int) -> Array:
-        """Return states [T, K] of one trial in the order of colours, training trials first."""
-        return in_order(((*self.look.train, *self.look.test)[index],), self.order)[0]
-
-
-@dataclass(frozen=True, eq=False)
 class View:
     """A page in one run of its script.
 
     spec        the fit that the controls describe
     fit, state  the visitor's fit and its state
-    look_query  states of all trials
+    precise     float states of all trials for files, in place of 8-bit ones
     number      name of the settings in `spec`
     shipped     the precomputed result, if displayed
     came        whether the model is a precomputed one, whatever it is applied to
@@ -198,7 +179,7 @@ class View:
     spec: PageSpec
     fit: live.FitSession
     state: live.FitState
-    look_query: live.Query = field(default_factory=live.Query)
+    precise: InferredStates | None = None
     number: str = ""
     shipped: Shipped | None = None
     came: bool = False
@@ -206,12 +187,6 @@ class View:
     naming: StateNames | None = None
     rule: BoutRule = field(default_factory=BoutRule)
     filtered: live.Query | None = None
-
-    @property
-    def look(self) -> InferredStates | None:
-        """States of all trials, once known."""
-        found: InferredStates | None = self.look_query.value
-        return found
 
     @property
     def page(self) -> str:
@@ -312,9 +287,9 @@ class View:
             named = self.name_states(now, self.index, found)
             return Decoded(state=now.status, origin=now.origin, **named, **seen)
         title, note = self._explain_missing(now)
-        earlier: LastLook | None = self.fit.memory.get(LAST_LOOK)
-        if earlier is not None and earlier.content == self._content:
-            states = now.memoize(("earlier", self.index), lambda: earlier.states(self.index), of=(earlier,))
+        earlier = self.fit.last
+        states = None if earlier is None else self._find_states(earlier, exact=True)
+        if earlier is not None and states is not None:
             note = f"Showing the previous fit. {note}" if self.is_new else ""
             named = self.name_states(now, self.index, states)
             return Decoded(state="stale", origin=earlier.origin, note=note, **named, **seen)
@@ -343,31 +318,27 @@ class View:
         return self.naming if given and self.naming is not None else StateNames.plain(n_states)
 
     @property
-    def _content(self) -> tuple[str, str]:
-        return self.dataset.train.fingerprint, self.dataset.test.fingerprint
-
-    @property
     def is_new(self) -> bool:
         return self.index >= len(self.dataset.train)
-
-    def ask_states(self, now: live.FitState) -> live.Query:
-        """Return the states of all trials in the picture `now`, also while no script runs."""
-        spec = now.spec
-        if now.result is None or spec is None or spec.dataset.test.fingerprint != self.dataset.test.fingerprint:
-            return live.Query()
-        known = self.look_query.fresh and now.result is self.state.result
-        return self.look_query if known else live.query_states(self.fit, now)
 
     def _find_states(self, now: live.FitState, exact: bool) -> Array | None:
         """Return the states [T, K] of the trial; None if there are none."""
         spec = now.spec
         if spec is None or not now.states or spec.trials.fingerprint != self.dataset.train.fingerprint:
             return None
-        look = self.ask_states(now).value if self.is_new or exact else None
-        if look is not None:
-            last = self.fit.memory[LAST_LOOK] = LastLook(self._content, look, now.order, now.origin)
-            found: Array = now.memoize(("look", self.index), lambda: last.states(self.index), of=(look,))
-            return found
+        if self.is_new or exact:
+            index, precise, known = self.index, self.precise, now.find_states(self.dataset.test)
+            if precise is not None and now is self.state:
+                every = (*precise.train, *precise.test)
+                return cast(
+                    Array,
+                    now.memoize(("precise", index), lambda: in_order((every[index],), now.order)[0], of=(precise,)),
+                )
+            if known is not None and not known.error:
+                return cast(
+                    Array,
+                    now.memoize(("all", index), lambda: in_order((known.soft(index),), now.order)[0], of=(known,)),
+                )
         return now.states[self.index] if self.index < len(now.states) and not self.is_new else None
 
     def _explain_missing(self, now: live.FitState) -> tuple[str, str]:
@@ -381,9 +352,10 @@ class View:
         name = f"the {self.dataset.tested}"
         if now.fitting or now.result is None:
             return "No states yet", f"States of {name} are computed when fitting finishes."
-        if self.ask_states(now).pending:
+        if self.fit.completing:
             return "Computing states", f"The fit is applied to {name}."
-        return "No states", f"States of {name} could not be computed. Try again."
+        known = now.find_states(self.dataset.test)
+        return "No states", f"States of {name} could not be computed. {'' if known is None else known.error}".strip()
 
     # ---- queries ----------------------------------------------------------------------------------------------
     def query(
@@ -413,12 +385,12 @@ class View:
     @property
     def for_files(self) -> Self:
         """Return the view with the exact states that exported files contain, once known."""
-        return replace(self, look_query=self.exact) if self.exact.fresh else self
+        return replace(self, precise=self.exact.value) if self.exact.fresh else self
 
     @cached_property
     def exact(self) -> live.Query:
-        """Exact states for files: a precomputed result has 8-bit states."""
-        return live.query_states(self.fit, self.state, exact=True)
+        """Exact states of all trials for files."""
+        return self.query("exact-states", infer, self.dataset.train, self.dataset.test)
 
 
 # ---- the script of a page -------------------------------------------------------------------------------------
@@ -437,9 +409,8 @@ def begin(frame: Frame, dataset: Dataset, choice: Choice, *, ships: Sequence[str
         ready = None
     if ready is not None:
         for known in shipped.list_fits(ready, spec):
-            fit.keep(*known)
-    query = live.query_states(fit, state)
-    view = View(frame, spec, fit, state, query, spec.number, shipped=ready, came=came)
+            fit.keep(known)
+    view = View(frame, spec, fit, state, number=spec.number, shipped=ready, came=came)
     facts = [("model", choice.label), *choice.facts]
     frame.header(dataset.about, facts, wanted=spec.number, waits=_describe_wait(view))
     return view
@@ -479,7 +450,6 @@ def picture(
     """Draw the page's picture, which follows a running fit, below any errors."""
     with view.frame.picture:
         live.show_problem(view.fit, view.state, view.page)
-        live.show_failure(view.fit, view.look_query, NO_STATES)
         live.draw_panels(view.fit, make, places)
 
 

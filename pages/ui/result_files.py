@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.engine.results import from_levels, to_levels
 from gdm_core.errors import DataError
 from pages.ui.card import Score
 from pages.ui.theme import ASSETS
@@ -49,7 +50,7 @@ def _card(name: str, here: tuple[str, int]) -> Card | None:
     arrays, words = found
     if missing := {"position", "states"} - set(arrays):
         raise DataError(f"{name}.npz lacks {', '.join(sorted(missing))}. Make it again with the scripts in assets.")
-    position, states = arrays["position"], soft(arrays["states"])
+    position, states = arrays["position"], from_levels(arrays["states"])
     if len(position) != len(states):
         raise DataError(f"{name}.npz has {len(position)} positions but {len(states)} states.")
     return Card(position, states, Score(**{"name": ""} | words["score"]), words["query"])
@@ -57,7 +58,7 @@ def _card(name: str, here: tuple[str, int]) -> Card | None:
 
 def write_card(name: str, card: Card) -> None:
     """Add the card to the files of a result."""
-    arrays: Arrays = {"position": np.asarray(card.position, np.float32), "states": levels(card.states)}
+    arrays: Arrays = {"position": np.asarray(card.position, np.float32), "states": to_levels(card.states)}
     write(name, "card", arrays, {"score": _score_fields(card.score), "query": dict(card.query)})
 
 
@@ -66,16 +67,6 @@ def _score_fields(score: Score) -> dict[str, Any]:
     default = asdict(Score("", score.value))
     given = {"value": score.value} | {name: value for name, value in asdict(score).items() if value != default[name]}
     return {name: round(value, 7) if isinstance(value, float) else value for name, value in given.items()}
-
-
-def levels(states: npt.ArrayLike) -> npt.NDArray[np.uint8]:
-    return np.rint(np.asarray(states) * 255).astype(np.uint8)
-
-
-def soft(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """Return states that sum to one, from eight bits."""
-    found = states.astype(np.float32)
-    return found / np.maximum(found.sum(axis=1, keepdims=True), 1)
 
 
 def version(name: str) -> tuple[str, int] | None:

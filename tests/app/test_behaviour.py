@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from datasets import mice
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
+from gdm_core.engine.results import from_levels
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
@@ -74,8 +75,8 @@ def test_smoothing_recuts_bouts_and_measures_them(engine, monkeypatch):
 def test_precomputed_states_equal_those_of_the_model():
     data, bundle = recordings.load_simulated(FIRST), shipped.load(recordings.SHIPPED)
     soft = bundle.result.model().predict_proba(data.test)
-    for exact, kept in zip(soft, bundle.look.test, strict=True):
-        np.testing.assert_allclose(exact, kept, atol=0.012)
+    for exact, kept in zip(soft, bundle.result.states.test, strict=True):
+        np.testing.assert_allclose(exact, from_levels(kept), atol=0.012)
 
 
 @pytest.mark.bulk
@@ -150,7 +151,9 @@ def test_state_names_belong_to_their_recording():
 def test_states_take_colours_of_matching_labels(engine):
     app = opened("behaviour")
     data, bundle = recordings.load_simulated(FIRST), shipped.load(recordings.SHIPPED)
-    weight = naming.weights(bundle.look.train, [trial.labels for trial in data.train], 4)
+    weight = naming.weights(
+        tuple(map(from_levels, bundle.result.states.train)), [trial.labels for trial in data.train], 4
+    )
     worn = naming.label_colours(weight)
     keys = re.findall(r'<span[^>]*><i style="background:([^"]+)"></i>([^<]+)</span>', words(app))
     colour = {name: value for value, name in keys}

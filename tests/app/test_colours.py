@@ -10,7 +10,7 @@ import pytest
 from gdm_core.analysis import matching
 from gdm_studio.plot import palette
 from pages.lab.live import FitSession
-from pages.lab.live.session import has_default_order
+from pages.lab.live.state import has_default_order
 from tests.support.live_fit import TRAIN, spec_of
 
 

@@ -162,7 +162,7 @@ def test_script_reproduces_the_states_of_the_page(page, tmp_path):
     assert re.search(r"State accuracy, held-out: 0\.\d{3} \(.+: 0\.\d{3}\)", said)
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
-    look = next(found.value for (name, _), found in live.queries._results.items() if name == "look")
+    look = live.queries.latest("exact-states").value
     exact = look.train[0][:, list(shown.order)]
     np.testing.assert_allclose(again, exact, atol=1e-4)
     np.testing.assert_allclose(new, look.test[0][:, list(shown.order)], atol=1e-4)

@@ -23,7 +23,6 @@ from pages.behaviour import recordings
 from pages.lab import Dataset, PageSpec, export, live
 from pages.lab import export as lab_export
 from pages.lab import figures as made
-from pages.lab.live import panels
 from pages.lab.naming import StateNames, arrange, colour_key
 from pages.lab.poses.tracking import from_recordings
 from pages.lab.view import View
@@ -50,10 +49,8 @@ def fitted(data: Dataset, config: dict, engine: QuickEngine, naming: StateNames)
     choice: Any = SimpleNamespace(label="GDM", facts=[], family="gdm", config=config)
     fit.request(PageSpec.from_choice(data, choice))
     shown = fit.poll()
-    panels.query_states(fit, shown)
-    look = panels.query_states(fit, shown).value
     rule = BoutRule(0.2, 0.2)
-    return view_of(data, naming, rule, fit=fit, shown=shown, look=look, index=len(data.train))
+    return view_of(data, naming, rule, fit=fit, shown=shown, index=len(data.train))
 
 
 @pytest.fixture(scope="module")
@@ -137,15 +134,14 @@ def test_entropy_ignores_unused_colours(view):
 
 def test_exports_hold_the_exact_states(view, monkeypatch):
     """A precomputed result is drawn in 8 bits, but exported exactly."""
-    exact = view.look
-    rough = replace(exact, test=tuple(np.round(one * 255) / 255 for one in exact.test))
-    eight_bits = replace(view, look_query=live.Query(rough, fresh=True), shipped=SimpleNamespace(look=rough))
-    given = offered(eight_bits, monkeypatch)
-    assert given.figures["State usage"]() == made.usage(view.read())
+    assert view.exact.fresh or view.exact.pending
+    given = offered(replace(view), monkeypatch)
+    exact = view.state.result.model().predict_proba(view.dataset.test)[0]
     states = pd.read_csv(
         io.BytesIO(dict((label, make) for label, make, _ in given.trial_files(view.index))["States (CSV)"]())
     )
-    np.testing.assert_allclose(states["p_1"], view.read().states[:, 0], atol=1e-6)
+    soft = np.asarray(exact)[:, list(view.state.order)]
+    np.testing.assert_allclose(states["p_1"], view.naming.apply(soft)[:, 0], atol=1e-6)
 
 
 def test_name_with_markup_is_escaped_in_figures(view, data, monkeypatch):

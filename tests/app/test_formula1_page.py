@@ -14,6 +14,7 @@ from datasets.f1 import loader
 from datasets.formula1 import FeedError, Reason
 from gdm_core import GDM
 from gdm_core.analysis.state_scores import majority_map, mapped_accuracy
+from gdm_core.engine.results import from_levels
 from pages.formula1 import data
 from pages.formula1.controls import FIFTH, Observation
 from pages.formula1.data import Place
@@ -57,7 +58,9 @@ def test_precomputed_scores_are_those_of_the_states():
     place, looked = Place(circuit=data.FIRST_CIRCUIT), Observation("racing", data.CAR_CHANNELS)
     codes = data.open_session(place).codes
     train, laps = (data.laps_of(place, code, looked) for code in (codes[0], codes[FIFTH]))
-    ours, theirs = (np.concatenate(part).argmax(axis=1) for part in (found.look.train, found.look.test))
+    ours, theirs = (
+        np.concatenate(side).argmax(axis=1) for side in (found.result.states.train, found.result.states.test)
+    )
     known, truth = (np.concatenate([trial.labels for trial in one.trials]) for one in (train, laps))
     measured = mapped_accuracy(majority_map(ours, known, 3), theirs, truth)
     assert measured == pytest.approx(found.more["scores"]["majority_map_accuracy"], abs=0.01)
@@ -285,7 +288,7 @@ def test_script_of_the_first_visit_loads_the_precomputed_fit(tmp_path):
     with np.load(tmp_path / "states.npz") as file:
         ours, theirs = file["trial_0"], file["new_trial_0"]
     np.testing.assert_allclose(ours, shown.states[0], atol=0.02, err_msg="drawn states have eight bits")
-    kept = shipped.load(data.SHIPPED).look.test[0]
+    kept = from_levels(shipped.load(data.SHIPPED).result.states.test[0])
     np.testing.assert_allclose(theirs, kept[:, list(shown.order)], atol=0.02)
 
 
@@ -303,7 +306,7 @@ def test_refit_of_precomputed_result_is_as_good():
     model = GDM(**data.FIRST_CONFIG).fit(laps.trials)
     assert model.elbo_ == pytest.approx(found.result.elbo, rel=1e-3)  # 0.0002 apart on a processor without AVX
     states, *_ = model.predict_proba(laps.trials)
-    assert (np.asarray(states).argmax(axis=1) == found.look.train[0].argmax(axis=1)).mean() > 0.9
+    assert (np.asarray(states).argmax(axis=1) == found.result.states.train[0].argmax(axis=1)).mean() > 0.9
 
 
 # ---- tabs -------------------------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets.f1.race import LAYOUTS
+from gdm_core.engine.results import from_levels
 from pages.formula1.data import turned
 from pages.lab import shipped
 from pages.lab.live import FitSession
-from pages.lab.view import LAST_LOOK
 from pages.ui.result_files import Card, load_card
 from tests.support.drawn import pieces
 from tests.support.live_engine import QuickEngine
@@ -44,7 +44,7 @@ def standing(engine: QuickEngine, page: str, card: Card | None) -> tuple[AppTest
 def test_track_card_opens_its_lap(engine):
     card = load_card("nascar-soft")
     app, live = standing(engine, "nascar", card)
-    trial, states = live.poll().spec.dataset.test[0], live.memory[LAST_LOOK].states(1)
+    trial, states = live.poll().spec.dataset.test[0], live.poll().result.states.soft(1)[:, list(live.poll().order)]
     assert trial.name == "nascar soft, seed 100"
     np.testing.assert_allclose(trial.position, card.position, atol=1e-4)
     assert np.abs(states - card.states).mean() < 0.02, "same states and colours"
@@ -71,7 +71,7 @@ def test_mice_card_opens_its_trial(engine):
     card = load_card("behaviour")
     app, live = standing(engine, "behaviour", card)
     assert len(card.position) == live.poll().spec.dataset.test[0].n_samples
-    np.testing.assert_allclose(card.states, shipped.load("behaviour").look.test[0], atol=0.01)
+    np.testing.assert_allclose(card.states, from_levels(shipped.load("behaviour").result.states.test[0]), atol=0.01)
     assert "new-" in app.selectbox(key="trial").value
 
 

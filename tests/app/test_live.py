@@ -84,7 +84,13 @@ def test_other_test_trials_start_no_fit(engine, live):
     now = live.poll()
     assert now.spec.dataset.test is OTHER
     assert now.states is before.states
-    assert len(engine.jobs) == jobs
+    assert not live.running
+    (job,) = engine.jobs[jobs:]
+    engine.run(job)
+    now = live.poll()
+    assert (now.status, now.origin) == ("fresh", before.origin)
+    soft = now.result.model().predict_proba(OTHER)[0]
+    np.testing.assert_allclose(now.result.states.soft(1), soft, atol=0.01)
     live.request(spec_of(n_states=4))
     live.request(spec_of())
     assert live.poll().spec.dataset.test is TEST

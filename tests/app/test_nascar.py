@@ -16,7 +16,7 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.lab import shipped
-from pages.lab.view import CAUSAL, LAST_LOOK
+from pages.lab.view import CAUSAL
 from pages.nascar import pictures, simulator
 from tests.support.drawn import record, verdicts
 from tests.support.nascar_page import live_of, opened, settled, text
@@ -66,9 +66,10 @@ def test_precomputed_results_equal_a_refit(engine, name):
     # On another kind of processor a thousand steps end 0.4 nats away, in states that differ by 0.002.
     assert again.elbo_ == pytest.approx(found.result.elbo, abs=1.0)
     assert found.result.model().score(wanted.trials) == pytest.approx(found.result.elbo, abs=0.01)
-    for trials, kept in ((wanted.trials, found.look.train), (wanted.dataset.test, found.look.test)):
-        assert np.abs(again.predict_proba(trials)[0] - kept[0]).mean() < 0.05
-        np.testing.assert_allclose(found.result.model().predict_proba(trials)[0], kept[0], atol=0.02)
+    for number, trials in enumerate((wanted.trials, wanted.dataset.test)):
+        kept = found.result.states.soft(number)
+        assert np.abs(again.predict_proba(trials)[0] - kept).mean() < 0.05
+        np.testing.assert_allclose(found.result.model().predict_proba(trials)[0], kept, atol=0.02)
 
 
 def test_five_seeds_are_fitted_and_scored(engine):
@@ -197,13 +198,11 @@ def test_script_simulates_the_regimes_of_the_page(kind):
 
 def test_held_out_states_follow_a_fit_without_a_script_run(engine):
     app = opened(trial="Held-out")
-    assert live_of(app).memory[LAST_LOOK].states(1).shape == (200, 4)
+    assert live_of(app).poll().result.states.soft(1).shape == (200, 4)
     engine.auto = False
     slider(app, "K").set_value(5).run()
     scene = app.session_state["_channel"]._scene
     assert scene.make()["inferred-track"].state == "stale"
-    engine.run_all()
-    scene.make()  # asks for the states
     engine.run_all()
     assert scene.make()["inferred-track"].state == "fresh"
 
@@ -219,7 +218,7 @@ def test_filtered_view_uses_past_data_only(engine, recorded):
     then = recorded["inferred-track"][0]
     known = figures.track(test.position, found, title="Inferred", height=then["height"], caption=CAUSAL)
     assert then["layout"]["shapes"] == known["layout"]["shapes"] != inferred["layout"]["shapes"]
-    smoothed = live_of(app).memory[LAST_LOOK].states(1)
+    smoothed = shown.result.states.soft(1)[:, list(shown.order)]
     changed = (found.argmax(axis=1) != smoothed.argmax(axis=1)).mean()
     assert f"differs from the smoothed one at {changed:.0%} of samples" in then["caption"]
     assert recorded["strips"][0]["data"][0]["y"] == ["true", "inferred", "differs"]
@@ -284,15 +283,15 @@ def test_failed_scores_can_be_retried(engine, monkeypatch):
 
 
 def test_failed_exact_states_can_be_retried(engine):
-    engine.unable["ask-look"] = WHY
+    engine.unable["ask-exact-states"] = WHY
     app = opened(view="Export")
     assert WHY in text(app)
     assert "States (CSV)" not in offered(app)
-    asked = len([job for job in engine.jobs if job.name == "ask-look"])
+    asked = len([job for job in engine.jobs if job.name == "ask-exact-states"])
     app.run()
-    assert len([job for job in engine.jobs if job.name == "ask-look"]) == asked, "no retry without a click"
+    assert len([job for job in engine.jobs if job.name == "ask-exact-states"]) == asked, "no retry without a click"
     engine.unable.clear()
-    next(one for one in app.button if "-again-look-export" in str(one.key)).click().run()
+    next(one for one in app.button if "-again-exact-states-export" in str(one.key)).click().run()
     app.run()
     assert WHY not in text(app)
     assert "States (CSV)" in offered(app)

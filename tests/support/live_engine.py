@@ -16,6 +16,7 @@ import numpy as np
 
 from gdm_core.engine import Engine, EngineInfo, FitResult, FitSpec, Job, JobStatus, Snapshot
 from gdm_core.engine.job import Call
+from gdm_core.engine.results import TrialStates
 from gdm_core.engine.runner import last_value
 from gdm_core.engine.spec import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
@@ -98,11 +99,13 @@ class Kept:
         self.results: dict[str, FitResult] = {}
         self.values: dict[str, Any] = {}
 
-    def get(self, key: str) -> tuple[FitResult | None, str]:
-        return self.results.get(key), ""
+    def get(self, key: str, held_out: str = "") -> tuple[FitResult | None, str]:
+        return self.results.get(f"{key}/{held_out}", self.results.get(key)), ""
 
     def put(self, result: FitResult) -> str:
         self.results[result.key] = result
+        if result.states is not None:
+            self.results[f"{result.key}/{result.states.held_out}"] = result
         return ""
 
     def read(self, key: str) -> tuple[bool, Any, str]:
@@ -158,7 +161,7 @@ class QuickEngine(Engine):
             return job
         try:
             if isinstance(job.work, FitSpec):
-                result = self._fitted(job.work)
+                result = self._fitted(job.work, job.known is not None)
                 self.cache.put(result)
                 job.succeed(result)
             elif job.name in self.unable:
@@ -186,11 +189,11 @@ class QuickEngine(Engine):
         for job in self.waiting():
             self.run(job)
 
-    def _fitted(self, spec: FitSpec) -> FitResult:
-        if self.failing:
+    def _fitted(self, spec: FitSpec, known: bool = False) -> FitResult:
+        if self.failing and not known:
             raise FitError(self.failing)
         family = spec.family if self.real or spec.family != "gdm" else "sketch"
-        return once(_fit, family, dict(spec.config), spec.trials, spec.preview, spec.key)
+        return once(_fit, family, dict(spec.config), spec.trials, spec.preview, spec.key, spec.test)
 
     def _run_call(self, call: Call) -> Any:
         work = call.function
@@ -200,14 +203,18 @@ class QuickEngine(Engine):
         return once(work, *call.args)
 
 
-def _fit(family: str, config: dict[str, Any], trials: Trials, preview: tuple[int, ...], key: str) -> FitResult:
+def _fit(
+    family: str, config: dict[str, Any], trials: Trials, preview: tuple[int, ...], key: str, test: Trials | None
+) -> FitResult:
     model = resolve_family(family)(**config).fit(trials)
     steps = tuple(progress.step for progress in model.history_)
     elbos = tuple(progress.elbo for progress in model.history_)
     picture = Snapshot.from_model(model, trials, preview, steps[-1], elbos[-1])
     even = tuple(np.full_like(level, 255 // level.shape[1]) for level in picture.levels)
     start = replace(picture, step=0, elbo=float("nan"), levels=even)
-    return FitResult(key, model.to_bytes(), str(model.status_), model.elbo_, 0.1, steps, elbos, (start, picture))
+    states = None if test is None else TrialStates.from_model(model, trials, test)
+    how = str(model.status_), model.elbo_, 0.1
+    return FitResult(key, model.to_bytes(), *how, steps, elbos, (start, picture), states=states)
 
 
 def ended(job: Job) -> bool:

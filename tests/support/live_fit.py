@@ -8,7 +8,7 @@ from datasets.nascar import train_test
 from gdm_core.trials import Trials
 from pages.lab import Dataset
 from pages.lab.live import FitSession
-from pages.lab.live.session import PageSpec
+from pages.lab.live.state import PageSpec
 from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
 from tests.support.live_engine import QuickEngine

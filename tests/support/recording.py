@@ -28,15 +28,13 @@ def view_of(
     *,
     fit: Any = None,
     shown: Any = None,
-    look: Any = None,
     index: int = 0,
 ) -> View:
     """Return a view of trial `index`, before any fit unless one is given."""
     choice: Any = SimpleNamespace(label="GDM", facts=[], family="gdm", config={"n_states": 4})
-    fit = SimpleNamespace(memory={}) if fit is None else fit
+    fit = SimpleNamespace(memory={}, last=None, completing=False) if fit is None else fit
     spec = lab.PageSpec.from_choice(data, choice)
-    query, state = live.Query(look, fresh=look is not None), shown or live.FitState("running")
-    return View(FRAME, spec, fit, state, query, index=index, naming=naming, rule=rule)
+    return View(FRAME, spec, fit, shown or live.FitState("running"), index=index, naming=naming, rule=rule)
 
 
 def reading_of(

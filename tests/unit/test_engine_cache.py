@@ -6,13 +6,15 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gdm_core.engine import Engine, FitResult, ResultCache, Snapshot, call_key
-from tests.support.engine_requests import PATIENCE_S, fake_fit
+from gdm_core.trials import Trial, Trials
+from tests.support.engine_requests import PATIENCE_S, TRIALS, fake_fit
 
 
 def result(key: str, n_bytes: int = 100) -> FitResult:
@@ -33,6 +35,28 @@ def test_result_survives_disk_round_trip(tmp_path: Path) -> None:
     assert np.isnan(found.elbos[2])
     np.testing.assert_allclose(found.snapshot.states(), [[1.0, 0.0], [0.2, 0.8]], atol=1e-6)
     assert ResultCache(tmp_path).get("other") == (None, "")
+
+
+def test_held_out_states_are_computed_without_another_fit(engine: Engine, tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    other = Trials((Trial(TRIALS[0].y + 1), Trial(TRIALS[0].y[:100])))
+    for test in (TRIALS, other, other):
+        spec = replace(fake_fit(diary=str(diary)), test=test)
+        result = engine.submit(spec).result(PATIENCE_S)
+        soft = [*result.model().predict_proba(TRIALS), *result.model().predict_proba(test)]
+        for number, states in enumerate(soft):
+            np.testing.assert_allclose(result.states.soft(number), states, atol=0.005)
+        np.testing.assert_array_equal(result.snapshot.levels[0], result.states.train[0])
+    assert engine.submit(spec).poll().result is not None, "both entries are cached"
+    assert len(diary.read_text().splitlines()) == 1
+
+
+def test_states_that_cannot_be_computed_leave_the_fit(engine: Engine) -> None:
+    narrow = Trials((Trial(TRIALS[0].y[:, :1]),))
+    result = engine.submit(replace(fake_fit(), test=narrow)).result(PATIENCE_S)
+    assert result.fit_status == "converged"
+    assert "channel" in result.states.error
+    assert engine.cache.get(result.key, narrow.fingerprint)[0].states is None
 
 
 DAMAGE: dict[str, Callable[[bytes, bytes], bytes]] = {

@@ -16,7 +16,8 @@ from gdm_core.text import plural
 from gdm_studio.plot import figures
 from pages.channel import LivePanels, channel
 from pages.lab.live.queries import Query
-from pages.lab.live.session import FitSession, FitState, PageSpec, has_default_order
+from pages.lab.live.session import FitSession
+from pages.lab.live.state import FitState, PageSpec, has_default_order
 from pages.ui import navigation, settings, shell
 from pages.ui.plot import REPLAY, Panel, Picture, Scrubber, Text, by_key, draw_live
 
@@ -83,12 +84,16 @@ def draw_panels(
 
     `make` is also called in other threads: it must neither draw nor read the session.
     """
-    fitting = fit.running
+
+    def moves() -> bool:
+        return fit.running or fit.completing
+
+    began = moves()
 
     def settled() -> str:
-        return "fit" if fitting and not fit.running else ""
+        return "fit" if began and not moves() else ""
 
-    draw_live(lambda: make(fit.poll()), lambda: fit.running, settled, places)
+    draw_live(lambda: make(fit.poll()), moves, settled, places)
 
 
 def rerun_when_answered(fit: FitSession) -> None:
@@ -102,16 +107,6 @@ def rerun_when_answered(fit: FitSession) -> None:
         return "answers" if fit.queries.pop_unseen() or fit.queries.n_settled != n_settled else ""
 
     channel().scene.live.append(LivePanels(dict, lambda: fit.queries.pending, settled))
-
-
-def query_states(fit: FitSession, state: FitState, *, exact: bool = False) -> Query:
-    """Query the states of all trials in the model's order; `exact` excludes 8-bit ones.
-
-    States of an earlier result are computed only while no fit runs: that result stays if the next fit fails.
-    """
-    if state.result is None or state.spec is None:
-        return Query(pending=fit.running)
-    return fit.query_states(state.spec, state.result, ask=state.status == "fresh" or not fit.running, exact=exact)
 
 
 def keep_colours(state: FitState) -> None:

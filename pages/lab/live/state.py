@@ -1,0 +1,241 @@
+"""The fit that a page requests, and its state at one moment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.analysis import inference
+from gdm_core.analysis.matching import Order, find_order, in_order, inverse
+from gdm_core.engine import FitResult, Snapshot
+from gdm_core.engine.results import TrialStates
+from gdm_core.engine.spec import FitSpec
+from gdm_core.models.scaling import Scaler
+from gdm_core.trials import Trials
+from gdm_studio.plot import palette
+from pages.lab.dataset import Dataset, count_previewed
+from pages.ui.model_controls import Choice
+from pages.ui.plot import State
+
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Scores of the card.
+
+    scores    function of (model_bytes, train, test, *options, seed) that yields known scores, with the next part as "under_way"
+    options   further plain arguments
+    words     the options in words, to label scores of an earlier result
+    """
+
+    scores: Callable[..., Any] = field(default_factory=lambda: inference.score_parts)
+    options: tuple[Any, ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PageSpec(FitSpec):
+    """A FitSpec with its dataset, model choice and scores."""
+
+    dataset: Dataset
+    choice: Choice
+    measure: Measure = field(default_factory=Measure)
+
+    @classmethod
+    def from_choice(cls, dataset: Dataset, choice: Choice, measure: Measure | None = None, **changes: Any) -> Self:
+        """Return the fit of a dataset with a model choice; `changes` override its configuration."""
+        return cls(
+            choice.family,
+            {**choice.config, **changes},
+            dataset.train,
+            preview=tuple(range(count_previewed(dataset.train))),
+            test=dataset.test,
+            use_cache=dataset.keep,
+            dataset=dataset,
+            choice=choice,
+            measure=measure or Measure(),
+        )
+
+    @property
+    def n_states(self) -> int:
+        return int(self.config["n_states"])
+
+    @cached_property
+    def number(self) -> str:
+        """Name of the settings: the fit and its held-out trials."""
+        return hashlib.sha256(f"{self.key}/{self.dataset.test.fingerprint}".encode()).hexdigest()[:12]
+
+    @cached_property
+    def log_scale(self) -> float:
+        """Difference of the ELBO in standardised units and in the data's units, in nats per time step.
+
+        Only observed values change their units, so channels with gaps count less.
+        """
+        scaler = Scaler.from_trials(self.trials)
+        return sum(scaler.log_jacobian(trial.y) for trial in self.trials) / self.trials.n_samples
+
+    def describe_changes(self, other: PageSpec) -> str:
+        """Return the main settings that differ from `other`, in words; "" if none do."""
+        ours, theirs = self.choice, other.choice
+        if ours.label != theirs.label:
+            return f"{ours.label}, K {ours.n_states}"
+        return ", ".join(f"{name} {value}" for name, value in ours.facts if (name, value) not in theirs.facts)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """ELBO of a fit at some steps, in nats per time step and units of the data.
+
+    total    maximum number of steps, 0 if unknown
+    earlier  whether it belongs to the previous fit
+    """
+
+    steps: tuple[int, ...] = ()
+    elbos: tuple[float, ...] = ()
+    total: int = 0
+    earlier: bool = False
+
+    @classmethod
+    def from_fit(cls, spec: PageSpec, steps: tuple[int, ...], elbos: tuple[float, ...], total: int) -> Curve:
+        """Convert the ELBO of a fit from standardised units."""
+        return cls(steps, tuple(elbo - spec.log_scale for elbo in elbos) if elbos else (), total)
+
+
+EMPTY_CURVE = Curve()
+
+
+@dataclass(frozen=True, eq=False)
+class FitState:
+    """State of a fit on its page.
+
+    status       "fresh": the result. "running": states of a running fit, if any. "stale": an earlier result
+    spec         fit that the states belong to
+    states       soft states [T, K] of each training trial, in the order of colours; () if there are none
+    order        column j of `states` is column order[j] of the model
+    result       finished fit that the states come from
+    step, total  training steps of the current fit
+    curve        ELBO of the current fit, or of the previous one while there are too few steps
+    recorded     (step of the latest snapshot, last step) of the curve's fit; (0, 0) without snapshots
+    message      error, for the user
+    notes        events such as a lost worker, for the user
+    waits        what a fit without progress waits for
+    fitting      whether a fit is running
+    cancelled    whether the user cancelled the fit
+    origin       identity of the states; a figure must not mix states of several origins
+    """
+
+    status: State
+    spec: PageSpec | None = None
+    states: tuple[Array, ...] = ()
+    order: Order = ()
+    result: FitResult | None = None
+    step: int = 0
+    total: int = 0
+    curve: Curve = EMPTY_CURVE
+    recorded: tuple[int, int] = (0, 0)
+    message: str = ""
+    notes: tuple[str, ...] = ()
+    waits: str = ""
+    fitting: bool = False
+    cancelled: bool = False
+    origin: object = field(default_factory=object)
+    _memory: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.order)
+
+    def find_states(self, test: Trials) -> TrialStates | None:
+        """Return the states of all trials in the model's order, None until they are known for these held-out trials."""
+        result = self.result
+        return None if result is None or not result.has_states(test) else result.states
+
+    @property
+    def summary(self) -> str:
+        """Time, status and seed of the fit in one line."""
+        if self.status == "running":
+            return ""
+        parts = []
+        if self.result is not None:
+            status = self.result.fit_status
+            parts.append({"max_steps": "Reached step limit"}.get(status, status.capitalize()))
+            parts.append(f"{'cached, ' if self.result.from_cache else ''}{self.result.seconds:.1f} s")
+        if self.spec is not None and "seed" in self.spec.config:
+            parts.append(f"seed {self.spec.config['seed']}")
+        return " · ".join(parts)
+
+    def is_same_picture(self, other: FitState) -> bool:
+        """Return whether both states look the same on the page."""
+        names = [
+            "status",
+            "order",
+            "step",
+            "recorded",
+            "message",
+            "notes",
+            "waits",
+            "fitting",
+            "cancelled",
+            "spec",
+            "result",
+        ]
+        return (
+            all(_is_equal(getattr(self, name), getattr(other, name)) for name in names)
+            and self.curve.earlier == other.curve.earlier
+            and len(self.states) == len(other.states)
+            and all(a is b or np.array_equal(a, b) for a, b in zip(self.states, other.states, strict=True))
+        )
+
+    def memoize(
+        self, name: Hashable, make: Callable[[], Any], of: tuple[Any, ...] = (), settings: Hashable = ()
+    ) -> Any:
+        """Return `make()`, stored with this state while its inputs stay the same.
+
+        of        inputs that are compared by identity
+        settings  plain values that are compared by equality
+        """
+        hash(settings)  # fails for arrays at the first call
+        known = self._memory.get(name)
+        same = known is not None and len(known[0]) == len(of) and all(a is b for a, b in zip(known[0], of, strict=True))
+        if known is None or not same or known[1] != settings:
+            self._memory[name] = known = (of, settings, make())
+        return known[2]
+
+
+def _is_equal(mine: Any, other: Any) -> bool:
+    return mine is other or (not isinstance(mine, PageSpec | FitResult) and mine == other)
+
+
+def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
+    """Return soft states [T, K] of each trial; thinned ones are repeated to full length."""
+    found = []
+    for position, index in enumerate(snapshot.preview):
+        states = snapshot.states(position)
+        stride = snapshot.strides[position]
+        full = np.repeat(states, stride, axis=0) if stride > 1 else states
+        found.append(full[: trials[index].n_samples])
+    return tuple(found)
+
+
+def is_fit_of(state: FitState, spec: PageSpec) -> bool:
+    """Return whether the states belong to the training trials of `spec`."""
+    return state.spec is not None and state.spec.trials.fingerprint == spec.trials.fingerprint
+
+
+def has_default_order(state: FitState) -> bool:
+    """Return whether a link shows these colours without a parameter."""
+    if state.spec is None or not state.states:
+        return True
+    truth = state.spec.dataset.truth
+
+    def choose() -> Order:
+        return find_order(in_order(state.states, inverse(state.order)), truth, None, palette.DIFFERENCES)
+
+    return bool(state.order == state.memoize("default-order", choose, of=state.states))
