@@ -12,7 +12,7 @@ import streamlit as st
 
 from gdm_core.analysis.controls import accuracy_controls, supervised_controls
 from gdm_core.analysis.state_scores import majority_map
-from gdm_core.engine import BulkView
+from gdm_core.engine import BulkView, Priority
 from gdm_core.engine.sweep import Record, Sweep
 from gdm_studio.plot import figures
 from pages import lab
@@ -52,7 +52,9 @@ _VOTE_HELP = (
 
 def show_card(view: lab.View) -> None:
     """Show the score card and how to read it."""
-    if any(row.name == PAPER for row in lab.show_scorecard(view, rows_of(view))):
+    lab.show_scorecard(view, rows_of(view))
+    race = race_of(view)
+    if view.settled and race.train.segment is not None and not race.pick.looked.drives:
         with view.frame.card, shell.made_for(view.made_for):
             shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
 
@@ -79,8 +81,7 @@ def _distinct(states: npt.NDArray[np.float32], segment: npt.NDArray[np.int64]) -
 def rows_of(view: lab.View) -> Rows:
     """Return a function from scores to rows: activities for telemetry states, segments for position states."""
     if race_of(view).pick.looked.drives:
-        supervised = _supervised_accuracy(view)
-        return lambda scores: driving_rows(scores, supervised)
+        return lambda scores: driving_rows(scores, _supervised_accuracy(view))
     return score_rows
 
 
@@ -93,7 +94,8 @@ def _supervised_accuracy(view: lab.View) -> Mapping[str, float]:
         return {}
     asked = (view.dataset.train, view.dataset.test)
     key = query_key("supervised", supervised_controls, asked)
-    answer = view.fit.query("supervised", key, supervised_controls, *asked, kept=view.dataset.keep)
+    how: dict[str, Any] = {"kept": view.dataset.keep, "priority": Priority.LOW}
+    answer = view.fit.query("supervised", key, supervised_controls, *asked, **how)
     return answer.value if answer.fresh else {}
 
 
