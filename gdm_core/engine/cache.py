@@ -18,7 +18,7 @@ import numpy.typing as npt
 import platformdirs
 
 from gdm_core.engine.results import FitResult, Snapshot, TrialStates
-from gdm_core.engine.spec import code_version
+from gdm_core.engine.spec import FitSpec, code_version
 from gdm_core.files import write_whole
 
 DISK_BYTES = 2 * 2**30
@@ -33,11 +33,29 @@ def default_folder() -> Path:
 
 
 class ResultCache:
-    """Results by key. Several threads and servers may share the folder."""
+    """Results by key. Several threads and servers may share the folder.
+
+    precomputed  returns a result that came with the application, under any key, None if there is none
+    """
 
     def __init__(self, folder: Path | None = None, disk_bytes: int = DISK_BYTES) -> None:
         self.folder = folder or default_folder()
         self.disk_bytes = disk_bytes
+        self.precomputed: Callable[[FitSpec], FitResult | None] = lambda _: None
+
+    def find(self, spec: FitSpec) -> tuple[FitResult | None, str]:
+        """Return the result of a fit, None if there is none, and a note for the user.
+
+        Its states may be missing: those of the held-out trials are a second entry.
+        """
+        held_out = "" if spec.test is None else spec.test.fingerprint
+        ready = self.precomputed(spec)
+        if ready is not None and ready.has_states(spec.test):
+            return replace(ready, key=spec.key), ""
+        kept, note = self.get(spec.key, held_out) if spec.use_cache else (None, "")
+        if ready is None or (kept is not None and kept.model_bytes == ready.model_bytes):
+            return kept, note
+        return replace(ready, key=spec.key), note
 
     def get(self, key: str, held_out: str = "") -> tuple[FitResult | None, str]:
         """Return the result of a fit, None if there is none, and a note for the user.

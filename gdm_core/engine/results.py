@@ -151,7 +151,8 @@ def thin(items: tuple[T, ...], limit: int) -> tuple[T, ...]:
 class FitResult:
     """A finished fit: its model file, its ELBO curve, and snapshots that end with the final states.
 
-    states  of all trials, if the fit was requested with held-out trials
+    states          of all trials, if the fit was requested with held-out trials
+    is_precomputed  whether it came with the application
     """
 
     key: str
@@ -163,6 +164,7 @@ class FitResult:
     elbos: tuple[float, ...] = field(repr=False)
     snapshots: tuple[Snapshot, ...] = field(default=(), repr=False)
     from_cache: bool = False
+    is_precomputed: bool = False
     states: TrialStates | None = field(default=None, repr=False)
 
     def has_states(self, test: Trials | None) -> bool:

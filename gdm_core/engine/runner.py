@@ -92,8 +92,7 @@ class Runner(ABC):
         """Finish a job from the cache, or enqueue it."""
         work, known, value, note = job.work, False, None, ""
         if isinstance(work, FitSpec):
-            held_out = "" if work.test is None else work.test.fingerprint
-            result, note = self.cache.get(work.key, held_out) if work.use_cache else (None, "")
+            result, note = self.cache.find(work)
             if result is not None:
                 fits = result.snapshot is not None and result.snapshot.preview == work.preview
                 job.known = value = replace(result, snapshots=result.snapshots if fits else (), from_cache=True)

@@ -28,4 +28,4 @@ if data is None:
     shell.end_page()
 
 assert data is not None
-recording_page(page, data, ships=[recordings.SHIPPED])
+recording_page(page, data)

@@ -166,7 +166,7 @@ else:
             models=MODELS,
             of="" if drives else "map",  # position states have their own K
         )
-    view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])
+    view = lab.begin(page, fitted, choice)
     with page.below:
         states.tab(view) if opened == STATES else states.export(view)
         remark(race)

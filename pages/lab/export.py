@@ -88,8 +88,9 @@ class Export:
     @cached_property
     def arguments(self) -> tuple[Recipe, Fit, str, str, str]:
         """Arguments of `script` and `notebook`."""
-        state, shipped = self.view.state, self.model_name if self.view.came else ""
+        state = self.view.state
         assert state.spec is not None
+        shipped = self.model_name if state.result is not None and state.result.is_precomputed else ""
         return (
             self.recipe,
             Fit(state.spec.family, state.spec.config, state.order, shipped),

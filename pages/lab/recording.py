@@ -41,19 +41,17 @@ def recording_page(
     data: Dataset,
     *,
     defined_by: str = "position",
-    ships: Sequence[str] = (),
     sources: Files | None = None,
 ) -> None:
     """Show everything below the choice of data. Call at the end of a page's script.
 
-    ships    names of precomputed results
     sources  files of the user that the exported script reads
     """
     with page.advanced:
         data = at_time_scale(data)
     with page.controls:
         choice = choose_model(page, data, "position" if data.recordings else defined_by)
-    base = lab.begin(page, data, choice, ships=ships)
+    base = lab.begin(page, data, choice)
     with page.advanced:
         rule = bout_controls(data)
     colours = _colours_from_labels(data, base.fit, base.state, choice.n_states)

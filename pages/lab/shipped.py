@@ -1,4 +1,4 @@
-"""Precomputed first results of pages, available before any worker has started.
+"""Precomputed first results of pages, available before any worker has started: `find_result` is part of the result cache.
 
 The part "fit" of the files (pages/ui/result_files.py) has the model, its snapshots, the states of all trials, the settings and
 scores; a part such as "K3" has the model and snapshots of another number of states, for the slider preview. They replace fits
@@ -9,18 +9,17 @@ only for equal settings and data of the same recipe (`gdm_core.trials.with_recip
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from gdm_core.engine import FitResult, ResultCache, Snapshot
+from gdm_core.engine import FitResult, FitSpec, Snapshot
 from gdm_core.engine.results import TrialStates
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
-from pages.lab.live.state import PageSpec
 from pages.ui import result_files
 
 NUMBERS = range(2, 13)  # of states whose fits ship with a result
@@ -30,38 +29,52 @@ NUMBERS = range(2, 13)  # of states whose fits ship with a result
 class Shipped:
     """A precomputed fit with the states and scores of its page.
 
-    more        scores, by names that the page chooses
-    neighbours  fits with other numbers of states
+    fingerprint  of the training and held-out trials
+    more         scores, by names that the page chooses
+    neighbours   fits with other numbers of states
     """
 
-    fingerprint: str
+    fingerprint: tuple[str, str]
     family: str
     config: Mapping[str, Any]
     result: FitResult
     more: Mapping[str, Any]
     neighbours: Mapping[int, FitResult]
 
-    def is_result_of(self, spec: PageSpec) -> bool:
-        """Return whether this is the result of `spec`."""
-        return (
-            spec.family == self.family
-            and dict(spec.config) == dict(self.config)
-            and fingerprint(spec.dataset.train, spec.dataset.test) == self.fingerprint
-        )
-
-    def matches(self, result: FitResult | None) -> bool:
-        """Return whether `result` is this one, under any key."""
-        return result is not None and result.model_bytes == self.result.model_bytes
-
-    def includes(self, result: FitResult | None) -> bool:
-        """Return whether `result` is this one or that of a neighbour."""
-        return self.matches(result) or (
-            result is not None and any(one.model_bytes == result.model_bytes for one in self.neighbours.values())
-        )
+    def find(self, spec: FitSpec) -> FitResult | None:
+        """Return the result of `spec`, whatever its held-out trials; None if there is none."""
+        if spec.family != self.family or spec.trials.fingerprint != self.fingerprint[0]:
+            return None
+        config = dict(spec.config)
+        if config == dict(self.config):
+            return self.result
+        number = config.get("n_states")
+        same = config == {**self.config, "n_states": number}
+        return self.neighbours.get(number) if same and isinstance(number, int) else None
 
 
-def fingerprint(train: Trials, test: Trials) -> str:
-    return f"{train.fingerprint}/{test.fingerprint}"
+def find_result(spec: FitSpec) -> FitResult | None:
+    """Return the precomputed result of `spec`, whatever its held-out trials; None if there is none."""
+    return next((result for found in _load_fits_of(spec) if (result := found.find(spec)) is not None), None)
+
+
+def find_scores(spec: FitSpec, options: tuple[Any, ...]) -> Mapping[str, Any] | None:
+    """Return the scores of a precomputed result ("scores", and "seeds" of more fits) that were measured with `options`."""
+    for found in _load_fits_of(spec):
+        same_data = spec.test is not None and found.fingerprint == (spec.trials.fingerprint, spec.test.fingerprint)
+        if same_data and found.find(spec) is found.result and tuple(found.more.get("options", ())) == options:
+            return found.more
+    return None
+
+
+def _load_fits_of(spec: FitSpec) -> Iterator[Shipped]:
+    """Return the precomputed results of the training trials of `spec`."""
+    for path in sorted(result_files.FOLDER.glob("*.npz")):
+        words = result_files.read_words(path.stem).get("fit", {})
+        if words.get("fingerprint", "").partition("/")[0] == spec.trials.fingerprint:
+            found = load(path.stem)
+            assert found is not None
+            yield found
 
 
 def load(name: str) -> Shipped | None:
@@ -69,17 +82,17 @@ def load(name: str) -> Shipped | None:
     return None if (here := result_files.version(name)) is None else _load(name, here)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _load(name: str, here: tuple[str, int]) -> Shipped | None:
     found = result_files.read(name, "fit")
     if found is None:
         return None
     arrays, words = found
-    held_out = words["fingerprint"].partition("/")[2]
+    train, test = words["fingerprint"].split("/")
     parts = {k: result_files.read(name, f"K{k}") for k in NUMBERS}
-    others = {k: _unpack(*part, held_out) for k, part in parts.items() if part is not None}
-    result = _unpack(arrays, words, held_out)
-    return Shipped(words["fingerprint"], words["family"], words["config"], result, words["more"], others)
+    others = {k: _unpack(*part, test) for k, part in parts.items() if part is not None}
+    result = _unpack(arrays, words, test)
+    return Shipped((train, test), words["family"], words["config"], result, words["more"], others)
 
 
 def _pack(result: FitResult, states: TrialStates) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -118,19 +131,9 @@ def _unpack(arrays: result_files.Arrays, words: Mapping[str, Any], held_out: str
     )
     return FitResult(
         "", arrays["model"].tobytes(), words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]),
-        tuple(words["elbos"]), snapshots, from_cache=True, states=TrialStates(held_out, train, test),
+        tuple(words["elbos"]), snapshots, from_cache=True, is_precomputed=True,
+        states=TrialStates(held_out, train, test),
     )  # fmt: skip
-
-
-def offer(name: str, spec: PageSpec, cache: ResultCache) -> Shipped | None:
-    """Put the result into the cache if it is that of `spec`; return None if it is not."""
-    found = load(name)
-    if found is None or not found.is_result_of(spec):
-        return None
-    kept = cache.get(spec.key, spec.dataset.test.fingerprint)[0]
-    if kept is None or kept.states is None or not found.matches(kept):  # its scores belong to this fit only
-        cache.put(replace(found.result, key=spec.key))
-    return found
 
 
 def write(
@@ -149,7 +152,7 @@ def write(
         )
     arrays, words = _pack(result, TrialStates.from_model(result.model(), train, test))
     words |= {
-        "fingerprint": fingerprint(train, test),
+        "fingerprint": f"{train.fingerprint}/{test.fingerprint}",
         "family": family,
         "config": dict(config),
         "more": dict(more),
@@ -164,12 +167,3 @@ def write_neighbour(name: str, train: Trials, test: Trials, n_states: int, resul
     """Add the fit with another number of states to a result."""
     states = TrialStates.from_model(result.model(), train, test)
     result_files.write(name, f"K{n_states}", *_pack(result, states))
-
-
-def list_fits(found: Shipped, spec: PageSpec) -> list[FitResult]:
-    """Return the result of `spec`, and its fits with other numbers of states, under their keys."""
-    others = (
-        replace(fit, key=PageSpec.from_choice(spec.dataset, spec.choice, spec.measure, n_states=k).key)
-        for k, fit in found.neighbours.items()
-    )
-    return [replace(found.result, key=spec.key), *others]

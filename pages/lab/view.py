@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal, Self, TypeVar, cast
@@ -24,7 +24,6 @@ from pages.lab.dataset import Dataset
 from pages.lab.live.queries import query_key
 from pages.lab.live.state import PageSpec
 from pages.lab.naming import LabelNames, Reference, StateNames
-from pages.lab.shipped import Shipped
 from pages.ui import shell
 from pages.ui.controls import switch
 from pages.ui.exports import slug
@@ -168,8 +167,6 @@ class View:
     fit, state  the visitor's fit and its state
     precise     float states of all trials for files, in place of 8-bit ones
     number      name of the settings in `spec`
-    shipped     the precomputed result, if displayed
-    came        whether the model is a precomputed one, whatever it is applied to
     index       number of the displayed trial, training trials first
     naming      names, mergers and colours of states, chosen by the user
     rule        how states become bouts
@@ -182,8 +179,6 @@ class View:
     state: live.FitState
     precise: InferredStates | None = None
     number: str = ""
-    shipped: Shipped | None = None
-    came: bool = False
     index: int = 0
     naming: StateNames | None = None
     rule: BoutRule = field(default_factory=BoutRule)
@@ -249,9 +244,9 @@ class View:
     @property
     def shipped_scores(self) -> Mapping[str, Any] | None:
         """Scores of the precomputed result ("scores", and "seeds" of more fits), if the page measures the same."""
-        if self.shipped is None or tuple(self.shipped.more.get("options", ())) != self.spec.measure.options:
-            return None
-        return self.shipped.more
+        result = self.state.result
+        known = self.current and result is not None and result.is_precomputed
+        return shipped.find_scores(self.spec, self.spec.measure.options) if known else None
 
     def select_trial(self, index: int) -> Self:
         """Return the view of another trial."""
@@ -398,23 +393,12 @@ class View:
 
 
 # ---- the script of a page -------------------------------------------------------------------------------------
-def begin(frame: Frame, dataset: Dataset, choice: Choice, *, ships: Sequence[str] = ()) -> View:
-    """Request the fit that the controls describe, show it in the header, and return the page's view.
-
-    ships  names of precomputed results that may match
-    """
+def begin(frame: Frame, dataset: Dataset, choice: Choice) -> View:
+    """Request the fit that the controls describe, show it in the header, and return the page's view."""
     spec = PageSpec.from_choice(dataset, choice)
-    cache = live.panels.engine().cache
-    ready = next((found for name in ships if (found := shipped.offer(name, spec, cache)) is not None), None)
     fit = live.open_fit(frame.folder, spec)
     state = fit.poll()
-    came = any((found := shipped.load(name)) is not None and found.includes(state.result) for name in ships)
-    if ready is not None and not ready.matches(state.result):
-        ready = None
-    if ready is not None:
-        for known in shipped.list_fits(ready, spec):
-            fit.keep(known)
-    view = View(frame, spec, fit, state, number=spec.number, shipped=ready, came=came)
+    view = View(frame, spec, fit, state, number=spec.number)
     facts = [("model", choice.label), *choice.facts]
     frame.header(dataset.about, facts, wanted=spec.number, waits=_describe_wait(view))
     return view

@@ -29,7 +29,7 @@ with frame.controls:
         **simulator.first_model(track),
     )
 
-view = lab.begin(frame, data, choice, ships=list(simulator.BUNDLED))
+view = lab.begin(frame, data, choice)
 with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_alignment="center"):
     which = one_of(
         "Trial",

@@ -75,11 +75,20 @@ def version(name: str) -> tuple[str, int] | None:
     return (str(path), path.stat().st_mtime_ns) if path.is_file() else None
 
 
+def read_words(name: str) -> Mapping[str, dict[str, Any]]:
+    """Return the words of each part of a result, {} if it is not installed."""
+    return {} if (here := version(name)) is None else _read_words(name, here)
+
+
+@lru_cache(maxsize=16)
+def _read_words(name: str, here: tuple[str, int]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
 def read(name: str, part: str) -> tuple[Arrays, dict[str, Any]] | None:
     """Return (arrays, words) of one part of a result, None if it lacks that part."""
-    if version(name) is None:
-        return None
-    words = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    words = read_words(name)
     if part not in words:
         return None
     with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as file:
@@ -96,5 +105,5 @@ def write(name: str, part: str, arrays: Arrays, words: Mapping[str, Any]) -> Non
         with np.load(arrays_path, allow_pickle=False) as file:
             whole = {key: file[key] for key in file.files if not key.startswith(f"{part}.")}
         every = json.loads(words_path.read_text(encoding="utf-8"))
-    np.savez_compressed(arrays_path, **whole | {f"{part}.{key}": value for key, value in arrays.items()})
     words_path.write_text(json.dumps(every | {part: words}, ensure_ascii=False) + "\n", encoding="utf-8")
+    np.savez_compressed(arrays_path, **whole | {f"{part}.{key}": value for key, value in arrays.items()})

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gdm_core.engine import Engine, EngineInfo, FitResult, FitSpec, Job, JobStatus, Snapshot
+from gdm_core.engine import Engine, EngineInfo, FitResult, FitSpec, Job, JobStatus, ResultCache, Snapshot
 from gdm_core.engine.job import Call
 from gdm_core.engine.results import TrialStates
 from gdm_core.engine.runner import last_value
@@ -25,6 +25,7 @@ from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import FAMILIES
 from gdm_core.trials import Trials
+from pages.lab import shipped
 from tests.support.fake_model import OfData
 
 FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
@@ -92,10 +93,11 @@ def once(work: Callable[..., Any], *args: Any) -> Any:
     return pickle.loads(_given[key])
 
 
-class Kept:
-    """Results of fits and calls by key."""
+class Kept(ResultCache):
+    """Results of fits and calls by key, in memory."""
 
     def __init__(self) -> None:
+        self.precomputed = shipped.find_result
         self.results: dict[str, FitResult] = {}
         self.values: dict[str, Any] = {}
 
@@ -123,7 +125,7 @@ class QuickEngine(Engine):
     def __init__(self, auto: bool = True, real: bool = False) -> None:
         self.auto, self.real, self.failing = auto, real, ""
         self.unable: dict[str, str] = {}
-        self.cache = Kept()  # type: ignore[assignment]
+        self.cache = Kept()
         self.values = self.cache.values  # results of calls by cache key
         self.jobs: list[Job] = []
         self.forgotten: list[str] = []

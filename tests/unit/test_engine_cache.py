@@ -51,6 +51,23 @@ def test_held_out_states_are_computed_without_another_fit(engine: Engine, tmp_pa
     assert len(diary.read_text().splitlines()) == 1
 
 
+def test_precomputed_result_is_found_under_any_key(engine: Engine, tmp_path: Path) -> None:
+    diary, other = tmp_path / "diary", Trials((Trial(TRIALS[0].y + 1),))
+    made = engine.submit(replace(fake_fit(), test=TRIALS)).result(PATIENCE_S)
+    engine.cache = ResultCache(tmp_path / "empty")
+    engine.cache.precomputed = lambda spec: replace(made, key="", is_precomputed=True)
+    spec = replace(fake_fit(seed=5, diary=str(diary)), test=TRIALS)
+    found = engine.submit(spec).poll().result
+    assert (found.key, found.model_bytes, found.is_precomputed) == (spec.key, made.model_bytes, True)
+    assert found.states is made.states
+    for _ in range(2):
+        found = engine.submit(replace(spec, test=other)).result(PATIENCE_S)
+        assert found.has_states(other)
+        assert found.is_precomputed
+    assert engine.submit(replace(spec, test=other)).poll().result is not None, "its states are cached"
+    assert not diary.exists(), "nothing was fitted"
+
+
 def test_states_that_cannot_be_computed_leave_the_fit(engine: Engine) -> None:
     narrow = Trials((Trial(TRIALS[0].y[:, :1]),))
     result = engine.submit(replace(fake_fit(), test=narrow)).result(PATIENCE_S)

@@ -158,7 +158,7 @@ class FitSession:
         """Return the result of a fit with its states, if it is known."""
         result = self._results.get(spec.key)
         if result is None or not result.has_states(spec.test):
-            result = self.engine.cache.get(spec.key, spec.dataset.test.fingerprint)[0]
+            result = self.engine.cache.find(spec)[0]
         if result is None or result.snapshot is None or not result.has_states(spec.test):
             return None
         self.keep(result)
