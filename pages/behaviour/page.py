@@ -7,9 +7,12 @@ import streamlit as st
 from gdm_core.errors import GdmError
 from pages.behaviour import recordings
 from pages.lab.recording import recording_page
-from pages.ui import shell
+from pages.lab.upload.file import arrived
+from pages.ui import navigation, shell
 
 page = shell.frame("behaviour")
+if arrived():
+    st.switch_page(navigation.page("your_data"))
 trouble, data = "", None
 with page.controls:
     try:
@@ -24,7 +27,7 @@ if data is None:
         shell.error("The recording cannot be loaded", trouble, retry="behaviour-again")
     with page.card:
         st.html('<p class="gdm-panel-title">Recordings</p>')
-        shell.quiet("To upload tracking files, open Your data.")
+        shell.quiet("Choose another source on the left, or upload a tracking file there.")
     shell.end_page()
 
 assert data is not None

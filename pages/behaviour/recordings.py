@@ -16,9 +16,11 @@ from datasets.tables import path_within
 from gdm_core.errors import DataError
 from pages.lab import Dataset
 from pages.lab.poses.tracking import FEATURES, choose_repairs, from_recordings, from_tracking
+from pages.lab.upload.file import receive_elsewhere
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide, text
 from pages.ui.exports import Recipe
+from pages.ui.uploads import uploader
 
 SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21", "file": "Tracking file"}
 LENGTHS = (1000, 6000, 500)
@@ -91,8 +93,10 @@ def _file(advanced: Any) -> dict[str, Any]:
         key=settings.widget_key("file"),
         placeholder="Choose a file" if names else "No tracking file in the data folder",
         index=names.index(asked) if asked in names else None,
-        help=f"DeepLabCut CSV, SLEAP analysis h5, or NPZ in {data_dir()}. To upload a file, open Your data.",
+        help=f"DeepLabCut CSV, SLEAP analysis h5, or NPZ in {data_dir()}.",
     )
+    text = "Opens in Your data, which has the views of this page."
+    uploader("Upload a file", receive_elsewhere, key="behaviour-file", help=text)
     settings.keep("file", None if [name] == names[:1] else name or asked or None)
     of = settings.scope("file", name)
     with advanced:
@@ -187,7 +191,7 @@ def _load_file(chosen: ChosenRecordings) -> Dataset:
         )
     if not name:
         raise DataError(
-            f"There is no tracking file in the data folder, {data_dir()}. Put one there, or upload it under Your data."
+            f"There is no tracking file in the data folder, {data_dir()}. Put one there, or upload one on the left."
         )
     path = path_within(data_dir(), name)
     return from_tracking(

@@ -1,92 +1,26 @@
-"""The user's file: reading, options and conversion to a Dataset.
-
-Files and results stay in the session: not in shared caches, and not on disk.
-"""
+"""The file of the page Your data: received, opened and closed."""
 
 from __future__ import annotations
 
-import hashlib
 import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from collections.abc import Mapping
+from typing import Any, BinaryIO
 
 import streamlit as st
 
 from datasets import keypoints
-from datasets.keypoints import KeypointTable
-from datasets.readers.doubts import Doubt
-from datasets.splits import split_trials
-from datasets.tables import Role, Table
-from pages.lab import Dataset, live
-from pages.lab.dataset import from_trials
+from datasets.tables import Table
+from pages.lab import live
+from pages.lab.upload.file import KEPT, SOURCE, OpenFile, sheet_key
 from pages.ui import settings
-from pages.ui.exports import Recipe
 from pages.ui.uploads import Upload
 from pages.your_data import example
 
-KEPT = "your-data"
-PIECE_BYTES = 1 << 20
-SOURCE = f"{KEPT}-source"  # the uploaded file
 EXAMPLE_ON = f"{KEPT}-example"  # whether the example is open
 LABELS = f"{KEPT}-labels"  # the uploaded file of labels
 GO = f"{KEPT}-go"
 EXAMPLE = "example"  # in the address: "open", or the scope of the fitted example
 UPLOAD, MARKS = "upload", "marks"
-OWN = "Your file stays in this session."
-
-Made = TypeVar("Made")
-
-
-@dataclass(frozen=True, eq=False)
-class OpenFile:
-    """A file as read.
-
-    digest  of its content and how it was read; source of the content alone
-    table   how a script reads the table that `content` was made from; "" if there is none
-    """
-
-    name: str
-    digest: str
-    content: Table | KeypointTable
-    source: str = ""
-    table: str = ""
-
-    @property
-    def scope(self) -> str:
-        """Scope of the controls of this file."""
-        return settings.scope(self.digest)
-
-    @property
-    def stem(self) -> str:
-        """File name without extension."""
-        return Path(self.name.removesuffix(".gz")).stem
-
-    @property
-    def sheets(self) -> tuple[str, ...]:
-        """Readable sheets of a workbook."""
-        return self.content.sheets if isinstance(self.content, Table) else ()
-
-    @property
-    def sheet(self) -> str:
-        """The sheet that was read."""
-        return self.content.sheet if isinstance(self.content, Table) else ""
-
-    def read_as(self, answers: Mapping[str, str]) -> str:
-        """Return the arguments of `tables.read` in a script."""
-        sheet, answered = len(self.sheets) > 1, len(answers) > 0
-        return ", ".join(
-            [repr(self.name), *[f"sheet={self.sheet!r}"] * sheet, *[f"answers={dict(answers)!r}"] * answered]
-        )
-
-    @property
-    def tracked(self) -> bool:
-        return isinstance(self.content, KeypointTable)
-
-
-def sheet_key(source: str) -> str:
-    return settings.key("_sheet", settings.scope(source))
 
 
 def receive(files: list[Upload]) -> None:
@@ -168,16 +102,6 @@ def is_fitted(file: OpenFile) -> bool:
     return st.session_state.get(GO) == file.digest or (not is_private() and settings.text(EXAMPLE) == file.scope)
 
 
-def digest_of(file: BinaryIO) -> str:
-    """Return a digest, without the copy in memory that `hashlib.file_digest` makes."""
-    found = hashlib.sha256()
-    file.seek(0)
-    while piece := file.read(PIECE_BYTES):
-        found.update(piece)
-    file.seek(0)
-    return found.hexdigest()
-
-
 def open_file(file: Any, name: str, digest: str, answers: Mapping[str, str] | None = None) -> OpenFile:
     """Read the file once per session. An invalid file raises an error and does not replace an earlier one.
 
@@ -203,104 +127,3 @@ def discard() -> None:
         del st.session_state[name]
     live.close_fit("your_data")
     settings.change(live.COLOURS, None)  # of states of the earlier file
-
-
-def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:
-    """Return the value for `key`, the same object in every run."""
-    kept = st.session_state.get(f"{KEPT}-{what}")
-    if kept is None or kept[0] != key:
-        st.session_state[f"{KEPT}-{what}"] = kept = (key, make())
-    return kept[1]
-
-
-def edited(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows to draw the editor `key` with, and those rows with the user's edits.
-
-    Edits refer to the drawn rows and are lost when another page opens; then the edited rows are drawn.
-    """
-    drawn, changed = f"{key}-drawn", f"{key}-changed"
-    if key not in st.session_state:
-        st.session_state[drawn] = st.session_state.get(changed, [dict(row) for row in rows])
-    base = st.session_state[drawn]
-    edits = st.session_state.get(key, {}).get("edited_rows", {})
-    now = [row | edits.get(i, {}) for i, row in enumerate(base)]
-    st.session_state[changed] = now
-    return base, now
-
-
-def answered(file: OpenFile, answers: Mapping[str, str]) -> Table:
-    """Return the table with answers to questions about its times and names, the same object in every run."""
-    table = file.content
-    assert isinstance(table, Table)
-    whole = {**table.answers, **answers}
-    key = repr((file.digest, sorted(whole.items())))
-    return remembered(key, lambda: replace(table, answers=whole), f"answered-{sorted(whole.items())}")
-
-
-def as_poses(file: OpenFile, answers: Mapping[str, str] | None = None) -> OpenFile:
-    """Return the table as keypoints if its columns are named like body parts, else unchanged."""
-    table = answered(file, answers or {})
-    digest = f"{file.digest}-poses{answers or ''}"
-    found = remembered(digest, lambda: keypoints.from_table(table), f"keypoints-{answers}")
-    if found is None:
-        return file
-    return OpenFile(file.name, digest, found, file.source, f"tables.read({file.read_as(table.answers)})")
-
-
-def pose_doubts(file: OpenFile, answers: Mapping[str, str]) -> tuple[Doubt, ...]:
-    """Return the questions that remain about a table of keypoints."""
-    posed = as_poses(file, answers).content
-    return posed.doubts if isinstance(posed, KeypointTable) else ()
-
-
-# ---- tables -------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class TableOptions:
-    """Options of a table: roles, answers to its questions, and the arguments of `Table.to_trials`."""
-
-    roles: tuple[tuple[str, str], ...]
-    answers: tuple[tuple[str, str], ...] = ()
-    rate_hz: float | None = None
-    resample_to_fixed_step: bool = False
-    fill_seconds: float = 0.0
-    drop_outliers: bool = False
-    position_is_channel: bool = True
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `Table.to_trials`."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("roles", "answers")}
-
-
-def from_table(file: OpenFile, options: TableOptions) -> Dataset:
-    """Convert a table to trials and hold out the last ones."""
-    table = answered(file, dict(options.answers))
-    roles = dict(options.roles)
-    trials = table.to_trials(roles, **options.arguments())
-    train, test = split_trials(trials)
-    about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
-    return from_trials(
-        f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
-        notes=table.report(roles).sentences(), licences=(OWN,), of=file.scope, name=file.stem, keep=False,
-        unit="step" if rate_of(table, options) is None else "s",
-    )  # fmt: skip
-
-
-def rate_of(table: Table, options: TableOptions) -> float | None:
-    """Return the sampling rate that was entered or that the time column has; None if unknown."""
-    clock = table.clock(dict(options.roles))
-    return options.rate_hz or (table.rate_hz if clock is None else clock.rate_hz)
-
-
-def table_recipe(file: OpenFile, roles: Mapping[str, str], options: TableOptions) -> Recipe:
-    """Return the code that reads and splits the table."""
-    used = {column: str(role) for column, role in roles.items() if role != Role.IGNORE}
-    default = TableOptions(())
-    given = ", ".join(
-        f"{key}={value!r}" for key, value in options.arguments().items() if value != default.arguments()[key]
-    )
-    lines = [
-        f"table = tables.read({file.read_as(answered(file, dict(options.answers)).answers)})",
-        f"trials = table.to_trials({used!r}{', ' + given if given else ''})",
-        "train, test = splits.split_trials(trials)",
-    ]
-    return Recipe(["from gdm_studio.datasets import splits, tables"], lines, note=f"Needs the file {file.name}.")

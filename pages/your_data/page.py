@@ -13,18 +13,20 @@ from datasets import keypoints, tables
 from datasets.readers.flat import flat_columns
 from gdm_core.errors import DataError, GdmError
 from pages.lab import Dataset
-from pages.lab.questions import ask
 from pages.lab.recording import recording_page
+from pages.lab.upload import file as files
+from pages.lab.upload import poses, table
+from pages.lab.upload.questions import ask
 from pages.ui import navigation, settings, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
 from pages.ui.uploads import uploader
-from pages.your_data import check, example, intake, poses
+from pages.your_data import example, intake
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5"]
 
 
-def choose_file() -> intake.OpenFile | None:
+def choose_file() -> files.OpenFile | None:
     """Show the uploader and return the file; raise GdmError if it cannot be read."""
     source, name = intake.source()
     text = f"{', '.join(KINDS)}; up to 200 MB. The Behaviour page reads larger files from the data folder."
@@ -44,10 +46,10 @@ def choose_file() -> intake.OpenFile | None:
         return read(source, name)
 
 
-def read(source: BinaryIO, name: str) -> intake.OpenFile:
+def read(source: BinaryIO, name: str) -> files.OpenFile:
     """Read the file and show the controls for reading it."""
     with st.spinner(f"Reading {name}"):
-        digest = intake.digest_of(source)
+        digest = files.digest_of(source)
         file = intake.open_file(source, name, digest)
     if isinstance(file.content, tables.Table) and file.content.doubts:
         asked = file.content.doubts
@@ -57,7 +59,7 @@ def read(source: BinaryIO, name: str) -> intake.OpenFile:
     if len(file.sheets) > 1:
         assert isinstance(file.content, tables.Table)
         st.selectbox(
-            "Sheet", file.sheets, index=file.sheets.index(file.content.sheet), key=intake.sheet_key(digest),
+            "Sheet", file.sheets, index=file.sheets.index(file.content.sheet), key=files.sheet_key(digest),
             persist_state="session",
         )  # fmt: skip
     return choose_reading(file)
@@ -101,7 +103,7 @@ def show_introduction() -> None:
             download(name, make, name, key=f"template-{name}")
 
 
-def choose_reading(file: intake.OpenFile) -> intake.OpenFile:
+def choose_reading(file: files.OpenFile) -> files.OpenFile:
     """Offer to read a table as keypoints if its columns are named like body parts."""
     table = file.content
     if not isinstance(table, tables.Table) or flat_columns(table.columns) is None:
@@ -111,11 +113,11 @@ def choose_reading(file: intake.OpenFile) -> intake.OpenFile:
     if not switch("Read as keypoints", start, key="posed", of=file.scope, help=text):
         return file
     with questions:
-        answers = ask(lambda given: intake.pose_doubts(file, given), file.scope)
-    return intake.as_poses(file, answers)
+        answers = ask(lambda given: files.pose_doubts(file, given), file.scope)
+    return files.as_poses(file, answers)
 
 
-def pose_data(file: intake.OpenFile) -> Dataset | None:
+def pose_data(file: files.OpenFile) -> Dataset | None:
     """Show the check of a tracking file and return its data; None if nothing can be fitted."""
     with options_place(file):
         options = poses.pose_options(file, page.advanced)
@@ -128,31 +130,31 @@ def pose_data(file: intake.OpenFile) -> Dataset | None:
         raise DataError(f"The labels cannot be read. {trouble}")
     content = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
     key = f"{file.digest}{options}{hashlib.sha256(content).hexdigest()}"
-    return intake.remembered(key, lambda: poses.from_poses(file, options, labels, labels_file))
+    return files.remembered(key, lambda: poses.from_poses(file, options, labels, labels_file))
 
 
-def table_data(file: intake.OpenFile) -> Dataset | None:
+def table_data(file: files.OpenFile) -> Dataset | None:
     """Show the check of a table and return its data; None if nothing can be fitted."""
     with options_place(file):
-        options = check.table_options(file, page.advanced, questions)
+        options = table.table_options(file, page.advanced, questions)
     with check_panel(file):
-        if not check.table_panel(file, options):
+        if not table.table_panel(file, options):
             return None
-    return intake.remembered(f"{file.digest}{options}", lambda: intake.from_table(file, options))
+    return files.remembered(f"{file.digest}{options}", lambda: files.from_table(file, options))
 
 
-def options_place(file: intake.OpenFile) -> Any:
+def options_place(file: files.OpenFile) -> Any:
     """Return the place of the controls for reading: Advanced once a fit is requested."""
     return page.advanced if intake.is_fitted(file) else page.controls
 
 
-def check_panel(file: intake.OpenFile) -> Any:
+def check_panel(file: files.OpenFile) -> Any:
     """Return the place of the check, open until a fit is requested."""
     expanded = not intake.is_fitted(file)
     return page.picture.expander("Data check", expanded=expanded, icon=":material/fact_check:")
 
 
-def show_summary(file: intake.OpenFile, data: Dataset | None) -> None:
+def show_summary(file: files.OpenFile, data: Dataset | None) -> None:
     """Show what a fit would use, and the button that starts it."""
     st.html('<p class="gdm-panel-title">Fit</p>')
     if data is None:
@@ -200,7 +202,7 @@ else:
         page.header(file.name)
         if data is not None:
             with page.picture:
-                check.label_panel(data)
+                table.label_panel(data)
         with page.card:
             show_summary(file, data)
 

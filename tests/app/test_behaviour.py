@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import mice
+from datasets.tables import template
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.engine.results import from_levels
@@ -90,6 +91,14 @@ def test_refit_of_precomputed_result_is_as_good():
     assert rule == data.expert_rule
     found = bout_scores.scores(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s)
     assert found["macro_f1"] == pytest.approx(bundle.more["scores"]["macro_f1"], abs=0.08)
+
+
+def test_uploaded_file_opens_in_your_data(engine):
+    app = opened("behaviour", source="Tracking file")
+    control(app, "file_uploader", "behaviour-file").set_value(
+        ("poses.csv", template("deeplabcut.csv"), "text/csv")
+    ).run()
+    assert "<h1>Your data</h1><p>poses.csv</p>" in words(app)
 
 
 def test_missing_calms21_links_to_its_source(engine):

@@ -17,8 +17,10 @@ from datasets import tables
 from gdm_core import GDM
 from gdm_core.analysis import bout_scores
 from pages.lab import scores
+from pages.lab.upload import file
+from pages.lab.upload import table as check
 from pages.ui import navigation
-from pages.your_data import check, example, intake
+from pages.your_data import example
 from tests.support import page
 from tests.support.controls import control
 from tests.support.drawn import record, verdicts
@@ -172,16 +174,16 @@ def test_labels_file_stays_until_it_is_removed(engine):
 
 def test_edits_survive_a_visit_to_another_page(session):
     rows = [{"role": "channel"}, {"role": "time"}]
-    assert intake.edited("your-data-e", rows) == (rows, rows)
-    session["your-data-e"] = {"edited_rows": {0: {"role": "ignore"}}}
-    drawn, now = intake.edited("your-data-e", rows)
+    assert file.edited("uploaded-e", rows) == (rows, rows)
+    session["uploaded-e"] = {"edited_rows": {0: {"role": "ignore"}}}
+    drawn, now = file.edited("uploaded-e", rows)
     assert drawn == rows, "rows must not change under the editor"
     assert now == [{"role": "ignore"}, {"role": "time"}]
-    del session["your-data-e"]  # as after turning to another page
-    drawn, now = intake.edited("your-data-e", rows)
+    del session["uploaded-e"]  # as after turning to another page
+    drawn, now = file.edited("uploaded-e", rows)
     assert drawn == now == [{"role": "ignore"}, {"role": "time"}]
-    session["your-data-e"] = {"edited_rows": {1: {"role": "channel"}}}
-    assert intake.edited("your-data-e", rows)[1] == [{"role": "ignore"}, {"role": "channel"}]
+    session["uploaded-e"] = {"edited_rows": {1: {"role": "channel"}}}
+    assert file.edited("uploaded-e", rows)[1] == [{"role": "ignore"}, {"role": "channel"}]
 
 
 def test_tracking_file_after_a_table_has_its_own_controls(engine):

@@ -12,9 +12,11 @@ import pytest
 
 from datasets import keypoints, mice, splits, tables
 from gdm_core.errors import DataError, GdmError
-from pages.your_data import check, intake, poses
-from pages.your_data.intake import OpenFile, TableOptions
-from pages.your_data.poses import PoseOptions, from_poses, select
+from pages.lab.upload import file as intake
+from pages.lab.upload import poses
+from pages.lab.upload import table as check
+from pages.lab.upload.file import OpenFile, TableOptions
+from pages.lab.upload.poses import PoseOptions, from_poses, select
 from tests.support.controls import control
 from tests.support.scripts import same_from_script
 from tests.support.table_files import npz
@@ -97,7 +99,7 @@ def test_edited_roles_select_the_channels(session):
     file = read("table.csv")
     assert check.edited_roles(file)["channel 2"] == "channel"
     row = list(file.content.roles).index("channel 2")
-    session[f"your-data-roles-{file.digest}"] = {"edited_rows": {row: {"role": "ignore"}}}
+    session[f"uploaded-roles-{file.digest}"] = {"edited_rows": {row: {"role": "ignore"}}}
     roles = check.edited_roles(file)
     assert roles["channel 2"] == "ignore"
     data = intake.from_table(file, TableOptions(tuple(roles.items())))
@@ -142,7 +144,7 @@ def test_editor_selects_animals_and_parts(session):
     table = pair()
     file = OpenFile("pair.npz", "d", table)
     assert poses.read_selection(file) == (tuple(range(len(table.animals))), tuple(range(len(table.parts))))
-    session[f"your-data-parts-{file.digest}"] = {"edited_rows": {1: {"use": False}, 2 + 1: {"use": False}}}
+    session[f"uploaded-parts-{file.digest}"] = {"edited_rows": {1: {"use": False}, 2 + 1: {"use": False}}}
     animals, parts = poses.read_selection(file)
     assert animals == (0,)
     assert parts == tuple(i for i in range(len(table.parts)) if i != 1)

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.lab.labelling import labels
 from pages.lab.labelling.labels import Labels
-from pages.your_data import intake
+from pages.lab.upload import file as intake
 from tests.support import page
 from tests.support.controls import control as control
 from tests.support.labelled import NAMES, simulate

@@ -9,8 +9,8 @@ import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from datasets import tables
+from pages.lab.upload.file import OpenFile, TableOptions, digest_of, from_table
 from pages.your_data import intake
-from pages.your_data.intake import OpenFile, TableOptions
 from tests.support import drawn, page
 from tests.support.controls import control
 
@@ -50,10 +50,10 @@ def waves(n: int, period: float, channels: int = 2, seed: int = 0) -> bytes:
 def read(name: str, content: bytes | None = None) -> OpenFile:
     data = tables.template(name) if content is None else content
     file = io.BytesIO(data)
-    return intake.open_file(file, name, intake.digest_of(file))
+    return intake.open_file(file, name, digest_of(file))
 
 
 def fitted(name: str, content: bytes | None = None):
     """Return the data of a file with its guessed column roles."""
     file = read(name, content)
-    return intake.from_table(file, TableOptions(tuple((c, str(r)) for c, r in file.content.roles.items())))
+    return from_table(file, TableOptions(tuple((c, str(r)) for c, r in file.content.roles.items())))

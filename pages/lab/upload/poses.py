@@ -15,15 +15,20 @@ from datasets import keypoints
 from datasets.keypoints import FeatureSet, KeypointTable
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import DataError
-from pages.lab import Dataset
+from gdm_studio.plot.figures.base import Figure, axis, figure, points
+from gdm_studio.plot.figures.states import plain
+from pages.lab.dataset import Dataset
 from pages.lab.poses.tracking import FEATURES, choose_repairs, from_tracking
+from pages.lab.upload.file import KEPT, OWN, OpenFile, edited
+from pages.lab.upload.table import show_report
 from pages.ui import shell
 from pages.ui.controls import number, one_of
+from pages.ui.plot import plot
 from pages.ui.tables import rows_high
-from pages.your_data.check import show_report
-from pages.your_data.intake import KEPT, OWN, OpenFile, edited
 
 ASSUMED = "Hz is assumed"
+SYMBOLS = ("circle", "square", "diamond", "cross", "x", "star")  # of the first animals
+COLOURS = ("$accent", "$ink", "$muted")
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,24 @@ def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
     return PoseOptions(rate, features, repairs, animals, parts)
 
 
+def draw_frame(table: KeypointTable) -> Figure:
+    """Draw the frame with the most parts, one symbol per animal, as proof that animals and parts are right."""
+    xy = np.asarray(table.xy)
+    t = int(np.isfinite(xy).all(axis=2).sum(axis=(1, 2)).argmax())
+    traces = [
+        points(
+            "markers+text", xy[t, a, 0], xy[t, a, 1], text=[plain(part) for part in table.parts], name=plain(animal),
+            textposition="top center", marker={"size": 8, "symbol": SYMBOLS[a], "color": COLOURS[a % 3]}, showlegend=True,
+        )
+        for a, animal in enumerate(table.animals[: len(SYMBOLS)])
+    ]  # fmt: skip
+    where = axis("", scaleanchor="y", showgrid=False), axis("", autorange="reversed", showgrid=False)
+    caption = f"Frame {t:,}: one symbol for each animal."
+    return figure(
+        traces, caption, f"Body parts of {len(traces)} animals in one frame.", 300, xaxis=where[0], yaxis=where[1]
+    )
+
+
 def read_selection(file: OpenFile) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the animals and parts that are selected in the editor."""
     table = file.content
@@ -181,6 +204,7 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
             height=rows_high(len(shown), 300),
             column_config={"tracked": st.column_config.TextColumn("tracked", help="Share of frames with a position.")},
         )
+        plot(draw_frame(table), key="one-frame")
     with shell.panel("report", "Data quality"):
         if not (options.animals and options.parts):
             shell.error("Nothing is selected", "Keep at least one animal and one part.")

@@ -19,13 +19,13 @@ from gdm_core.trials import labels_of
 from gdm_core.units import unit_for
 from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, figure, note, points
 from gdm_studio.plot.figures.states import averaged, plain
-from pages.lab import Dataset
-from pages.lab.questions import ask
+from pages.lab.dataset import Dataset
+from pages.lab.upload.file import KEPT, OpenFile, TableOptions, answered, edited, rate_of, remembered
+from pages.lab.upload.questions import ask
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
 from pages.ui.tables import rows_high
-from pages.your_data.intake import KEPT, OpenFile, TableOptions, answered, edited, rate_of, remembered
 
 UNITS: dict[str, str] = {
     "auto": "guessed", "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
