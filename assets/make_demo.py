@@ -93,7 +93,8 @@ def thinned(snapshot: Snapshot) -> Snapshot:
 
 def strip_texts(row: Score) -> Score:
     """Return a row of the page's scores without name and help, for a card."""
-    return Score("", row.value, row.line, row.line_name, row.spread, ahead=row.ahead)
+    majority = [other for other in row.others if other[0] == "majority class"]
+    return Score("", row.value, row.line, row.line_name, row.spread, ahead=row.ahead, others=majority)
 
 
 def write_nascar() -> None:

@@ -25,6 +25,7 @@ from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
 from gdm_core.analysis.state_scores import choose_matching, score_states, state_baselines
 from gdm_core.errors import DataError
 from gdm_core.maths.gaps import known_mean
+from gdm_core.models.variants import make_untrained
 from gdm_core.text import flatten_scores, listed
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
@@ -112,8 +113,10 @@ def fit_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trial
         scores["smoothed_r2_kept"] = stacked_r2(test, one.reconstructed_train)
     if one.is_labelled and (one.known != UNLABELLED).any():
         scores |= flatten_scores(one.score_states())
-        if one.untrained is not None:
-            scores |= flatten_scores({"untrained": score_states(one.untrained, train, test)})
+        # From the seed of the fit: means over seeds are then those of as many draws.
+        untrained = make_untrained(model, train, int(setting.get("seed", 0)))
+        if untrained is not None:
+            scores |= flatten_scores({"untrained": score_states(untrained, train, test)})
         hard, hard_test = (soft.argmax(axis=1) for soft in one.states)
         n_states = one.states[0].shape[1]
         labels = choose_matching(n_states, one.known, one.truth)(hard, one.known, n_states)[hard_test]

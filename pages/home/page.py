@@ -21,7 +21,7 @@ from pages.ui.theme import ASSETS
 class Entry:
     """A card: the folder of its page, its texts, and the name of its result.
 
-    claim  what the score says, with "{}" for its value
+    claim  what the score says, with "{value}", and "{guess}" for the majority class
     """
 
     folder: str
@@ -36,21 +36,21 @@ ENTRIES = (
         "formula1",
         "Formula 1",
         "Simulated laps of Shanghai, coloured by inferred state.",
-        "Identifies braking, cornering and full throttle with {} accuracy, unsupervised",
+        "Identifies braking, cornering and full throttle with {value} accuracy, unsupervised",
         "formula1",
     ),
     Entry(
         "nascar",
         "NASCAR lab",
-        "A simulated track with known states.",
-        "Recovers the true states with {} accuracy, unsupervised",
+        "A simulated track whose true states are known.",
+        "Recovers the true states with {value} accuracy, unsupervised",
         "nascar-soft",
     ),
     Entry(
         "behaviour",
         "Mice",
-        "The path of a simulated mouse, coloured by inferred state. Used as labels, the states do no better than baselines.",
-        "Predicts expert labels with {} accuracy (the paper's 10-NN metric)",
+        "The path of a simulated mouse, coloured by inferred state.",
+        "Expert labels: {value} accuracy (10-NN); always guessing the most common label: {guess}",
         "behaviour",
     ),
 )
@@ -67,13 +67,12 @@ def show_introduction() -> None:
         st.html(
             '<div class="gdm-hero"><h1>Find the states hidden in a recording, and see how they blend.</h1>'
             "<p>Most switching models assign each time step to one state. The Gumbel Dynamical Model infers "
-            "<em>proportions</em> of its states instead, drawn here as mixed colours: sharp where the data are sharp, "
-            "blended where they blend.</p></div>"
+            "<em>proportions</em> of its states instead, drawn as mixed colours.</p></div>"
         )
         with st.container(key="home-first", horizontal=True):
             st.page_link(
                 navigation.page("nascar"),
-                label="Start with a simulated track",
+                label="Try a simulated track",
                 icon=":material/arrow_forward:",
                 query_params=_query(load_card("nascar-soft")),
             )
@@ -111,7 +110,8 @@ def _card_html(entry: Entry, card: Card | None) -> str:
 
 def score_html(claim: str, score: Score) -> str:
     """Return the claim with its value, and the baseline with a word on how they compare."""
-    line = f"<li>{escape(claim).format(f'<b>{score.value:.0%}</b>')}</li>"
+    guess = dict(score.references).get("majority class", float("nan"))
+    line = f"<li>{escape(claim).format(value=f'<b>{score.value:.0%}</b>', guess=f'{guess:.0%}')}</li>"
     if score.line is None:
         return line
     name, _ = describe_baseline(score.line_name)

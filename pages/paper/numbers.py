@@ -1,4 +1,4 @@
-"""Numbers of the paper and of its released code, with notes. Our own numbers are measured."""
+"""Numbers of the paper and of its released code. Our own numbers are measured."""
 
 from __future__ import annotations
 
@@ -51,11 +51,4 @@ CALMS21 = {
     "GDM with a GRU": ("0.88", "0.88", "0.553"),
     "rSLDS": ("0.66", "0.68", "0.07 to 0.60 per trial"),
     "majority class": ("", "", "0.597"),
-}
-NOTES = {
-    "table": "An untrained encoder scores nearly as high on the paper's metric; compare by matched accuracy.",
-    "nascar": "Soft states blend where the track blends. p-dLDS, whose weights can be negative, does not recover them.",
-    "formula1": "With many states, untrained models score as high on this metric. Compare at small K.",
-    "usage": "A few states dominate and the others blend in. The fit is that of Figure 3.",
-    "mice": "The majority class is right for 59.7% of the CalMS21 test frames; no unsupervised model exceeds it.",
 }

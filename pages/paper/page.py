@@ -9,7 +9,8 @@ import streamlit as st
 from gdm_studio import paper
 from pages.lab import live
 from pages.lab.live.background import show_progress, visitor_jobs
-from pages.paper import numbers, panels
+from pages.paper import panels
+from pages.paper.notes import write_note
 from pages.ui import shell
 from pages.ui.controls import number, one_of
 
@@ -62,8 +63,10 @@ with frame.picture:
             shell.quiet(f"{sum(result.total for result in results)} fits finished on this machine.")
         for label, message in {k: v for result in results for k, v in result.failures.items()}.items():
             shell.quiet(f"{label} is left out: {message}")
-    PANELS[name][1](panels.Material(stored, request, setting, results))
-with frame.card:
-    st.html('<p class="gdm-panel-title">Note</p>')
-    shell.quiet(numbers.NOTES[name])
+    material = panels.Material(stored, request, setting, results)
+    PANELS[name][1](material)
+if note := write_note(name, material):
+    with frame.card:
+        st.html('<p class="gdm-panel-title">Note</p>')
+        shell.quiet(note)
 shell.footer(["Baselines use the authors' released code."])

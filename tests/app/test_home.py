@@ -96,6 +96,12 @@ def test_cards_show_a_score_above_its_baseline(name):
     assert f"{card.score.line_name} {card.score.line:.0%}" in html
 
 
+def test_mice_card_names_the_majority_class_of_its_record():
+    card, stored = load_card("behaviour"), shipped.load("behaviour")
+    assert dict(card.score.others)["majority class"] == pytest.approx(stored.more["scores"]["majority"])
+    assert f"{stored.more['scores']['majority']:.0%}" in "".join(pieces(AppTest.from_file(APP).run()))
+
+
 def test_links_hold_the_settings_of_their_pictures():
     app = AppTest.from_file(APP).run()
     links = {link.proto.page: link.proto.query_string for link in app.get("page_link")}

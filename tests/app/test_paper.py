@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from gdm_core.analysis.comparisons import Cell
 from gdm_studio import paper
 from gdm_studio.plot.figures.base import untyped
 from pages.paper import numbers, panels
+from pages.paper.notes import write_note
+from pages.paper.panels import Material
+from pages.ui.result_files import load_card
 from tests.support.compared import lines, made_up
 from tests.support.drawn import record
 from tests.support.page import opened
@@ -37,6 +43,43 @@ def test_stored_table_is_shown_next_to_the_paper():
     )
     assert (held_out > 0.99).all()
     assert (kept < held_out).all()
+
+
+def panel(name: str, **changes) -> Material:
+    """Return the stored results of a panel, with other fits if given."""
+    stored = paper.load()
+    return Material(replace(stored, cells=stored.cells | changes), paper.experiment(name, 1), "soft", [])
+
+
+def with_shares(shares: list[float]) -> Material:
+    """Return results whose GDM of eight states uses them by these shares."""
+    fit = Cell({}, {}, np.tile(np.array(shares, np.float32), (20, 1)), 1, 1, 0.0)
+    return panel("formula1", formula1=[{f"GDM, K = {paper.SHOWN_STATES}": {0: fit}}])
+
+
+def test_usage_note_counts_the_states_that_are_drawn():
+    assert write_note("usage", with_shares([0.125] * 8)).startswith("All 8 states are used, 12% to 12%")
+    assert write_note("usage", with_shares([0.5, 0.3, 0.2, 0, 0, 0, 0, 0])).startswith(
+        "3 of 8 states are used, 20% to 50%"
+    )
+
+
+def test_notes_state_the_numbers_of_their_tables():
+    app = opened("paper")
+    row, untrained = (
+        app.table[0].value.loc[name, "new tracks, matched accuracy"] for name in ("GDM", "GDM, untrained")
+    )
+    values = [float(cell.strip("*").split()[0]) for cell in (row, untrained)]
+    assert "{:.2f} and {:.2f} by matched accuracy".format(*values) in write_note("table", panel("table/soft/fair"))
+    app.radio(key="panel").set_value("mice").run()
+    table, note = app.table[0].value["10-NN accuracy"], write_note("mice", panel("mice"))
+    assert all(table[row] in note for row in ("GDM, ours", "majority class, ours", "majority class"))
+    assert f"{load_card('behaviour').score.value:.3f}" in note, "the value on Home"
+
+
+def test_note_waits_for_its_fits():
+    assert write_note("usage", panel("formula1", formula1=[])) == ""
+    assert write_note("table", panel("table/soft/fair", **{"table/soft/fair": []})) == ""
 
 
 def test_best_values_are_bold():

@@ -33,6 +33,13 @@ def laps(length=300):
     return Trials((lap,)), Trials((another,))
 
 
+def test_untrained_control_has_the_seed_of_the_fit():
+    setting = {"n_states": 4, "n_latent": 2, "transitions": "recurrent_only"}
+    cells = [fit_cell("arhmm", setting | {"seed": seed}, *laps()) for seed in (0, 1)]
+    first, second = (cell["scores"]["untrained.matched_accuracy"] for cell in cells)
+    assert first != second
+
+
 def test_only_clear_differences_are_reported():
     found = verdict("ten", {"A": table(1.0, seed=1), "B": table(0.98, seed=2), "C": table(0.2, seed=3)})
     assert set(found.best) == {"A", "B"}
