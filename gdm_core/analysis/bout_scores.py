@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 
-MAX_BASELINE_SAMPLES = 30_000
 MAX_CACHED = 8
 _cached: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # baselines by data, number of states and seed
 
@@ -207,11 +206,10 @@ def _neighbour_labels(
 
 
 def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """Return scores of baselines on the same pieces; long data are truncated."""
+    """Return scores of baselines on the same pieces."""
     if min(_count_behaviours(labels_of(test)), _count_behaviours(labels_of(train))) < 2:
         return {}
     pieces = score_uncertainty.split_pieces(test, median_bout(labels_of(test)))
-    train, test = _head(train), _head(test)
     known, truth = np.concatenate(labels_of(train)), labels_of(test)
     sizes = np.cumsum([len(z) for z in truth])[:-1]
     found: dict[str, dict[str, Any]] = {}
@@ -234,16 +232,6 @@ def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict
             guess = majority_map(rows.argmax(axis=1), known, n_states)[rows_test.argmax(axis=1)]
         take(f"{method} on {on}", guess, near)
     return found
-
-
-def _head(trials: Trials) -> Trials:
-    kept, left = [], MAX_BASELINE_SAMPLES
-    for trial in trials:
-        if left < 2:
-            break
-        kept.append(trial if trial.n_samples <= left else trial.slice(0, left))
-        left -= trial.n_samples
-    return replace(trials, trials=tuple(kept))
 
 
 def _number(value: float) -> float | None:

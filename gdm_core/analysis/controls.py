@@ -8,21 +8,19 @@ from typing import Any
 import numpy as np
 
 from gdm_core.analysis.baselines import NEIGHBOURS
-from gdm_core.analysis.state_scores import select_accuracies, state_baselines
+from gdm_core.analysis.state_scores import label_scores, select_accuracies, state_baselines
 from gdm_core.maths.gaps import interpolate_gaps
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.registry import import_family
 from gdm_core.models.variants import make_untrained
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
-Accuracies = dict[str, float]
-FOREST, CUTS = "random forest", "decision tree"
 MAX_SAMPLES = 20_000
 
 
 def accuracy_controls(
     family: str, config: Mapping[str, Any], train: Trials, test: Trials, seed: int = 0
-) -> dict[str, Accuracies]:
+) -> dict[str, dict[str, float]]:
     """Return the accuracies (as in `state_accuracy`) of controls with as many states, by name.
 
     family, config   of the model; its number of states applies to all controls
@@ -40,32 +38,22 @@ def supervised_controls(train: Trials, test: Trials, seed: int = 0) -> dict[str,
     train, test   training and test trials
     seed          of the classifiers
     """
-    known = _labelled_rows(train), _labelled_rows(test)
-    if not all(len(labels) for _, labels in known):
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
+    (rows, labels), (new, truth) = _labelled_rows(train), _labelled_rows(test)
+    if not len(labels) or not len(truth):
         return {}
-    (rows, labels), (new, truth) = known
-    key = train.fingerprint, seed
-    if key not in _fitted:  # several test trials share their training trials
-        _fitted.clear()
-        _fitted[key] = _fit_classifiers(rows, labels, seed)
+    thin = max(1, len(rows) // MAX_SAMPLES)
+    classifiers = {
+        "random forest": RandomForestClassifier(60, min_samples_leaf=5, random_state=seed, n_jobs=1),
+        "decision tree": DecisionTreeClassifier(max_depth=3, random_state=seed),
+    }
     with one_thread():
-        return {name: float((classifier.predict(new) == truth).mean()) for name, classifier in _fitted[key].items()}
-
-
-_fitted: dict[tuple[str, int], dict[str, Any]] = {}
+        fitted = {name: classifier.fit(rows[::thin], labels[::thin]) for name, classifier in classifiers.items()}
+        return {name: label_scores(one.predict(new), truth)["accuracy"] for name, one in fitted.items()}
 
 
 def _labelled_rows(trials: Trials) -> tuple[Any, Any]:
     rows, labels = np.concatenate([interpolate_gaps(trial.y) for trial in trials]), np.concatenate(labels_of(trials))
     return rows[labels != UNLABELLED], labels[labels != UNLABELLED]
-
-
-def _fit_classifiers(rows: Any, labels: Any, seed: int) -> dict[str, Any]:
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.tree import DecisionTreeClassifier
-
-    thin = max(1, len(rows) // MAX_SAMPLES)
-    forest = RandomForestClassifier(60, min_samples_leaf=5, random_state=seed, n_jobs=1)
-    classifiers = {FOREST: forest, CUTS: DecisionTreeClassifier(max_depth=3, random_state=seed)}
-    with one_thread():
-        return {name: classifier.fit(rows[::thin], labels[::thin]) for name, classifier in classifiers.items()}

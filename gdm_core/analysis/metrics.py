@@ -140,14 +140,9 @@ class Scores(StateScores, PredictionScores):
                 baseline += f", {_number(self.untrained_elbo_test)}  untrained"
             rows.append((f"ELBO per time step, {side} (nats)", _number(getattr(self, f"elbo_{side}")), baseline))
         text = [self.model + (f", posterior {self.posterior}" if self.posterior else "")]
-        text += align([("", "model", "baselines"), *rows])
-        return "\n".join(text)
-
-
-def align(rows: list[tuple[str, ...]]) -> list[str]:
-    """Format rows as lines of text with left-aligned columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        rows.insert(0, ("", "model", "baselines"))
+        first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
+        return "\n".join([*text, *(f"{words:{first}}  {own:{second}}  {line}".rstrip() for words, own, line in rows)])
 
 
 def _number(value: float | None, digits: int = 3) -> str:

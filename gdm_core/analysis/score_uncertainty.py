@@ -43,15 +43,10 @@ class Pieces:
     in_steps: str = ""
 
     def counts(self, guess: Sequence[Labels], truth: Sequence[Labels]) -> Counts:
-        """Return confusion matrices [pieces, guessed label, true label] of samples with both labels.
-
-        Pieces of trials that are not in `guess` are left out.
-        """
+        """Return confusion matrices [pieces, guessed label, true label] of samples with both labels."""
         size = 1 + max(int(max(np.max(z, initial=-1) for z in side)) for side in (guess, truth))
         found = []
         for trial, start, stop in self.parts:
-            if trial >= len(guess) or stop > len(guess[trial]):
-                break
             g, t = guess[trial][start:stop], truth[trial][start:stop]
             known = (t != UNLABELLED) & (g != UNLABELLED)
             found.append(count_labels(g[known], t[known], size)[:size])
@@ -108,11 +103,13 @@ def score(counts: Counts, name: str) -> float:
 def margin(ours: Counts, line: Counts | None, name: str) -> float | None:
     """Return half of the 95% jackknife interval of the difference to a baseline.
 
-    line  counts of the baseline for the same pieces, or for the first of them; None for a constant baseline
+    line  counts of the baseline for the same pieces; None for a constant baseline
     """
-    n = len(ours) if line is None else min(len(ours), len(line))
-    whole, theirs = np.asarray(ours[:n]), None if line is None else np.asarray(line[:n])
-    return _half_width(n, lambda rows: score(whole[rows], name) - (0 if theirs is None else score(theirs[rows], name)))
+
+    def gain(rows: npt.NDArray[np.bool_]) -> float:
+        return score(ours[rows], name) - (0 if line is None else score(line[rows], name))
+
+    return _half_width(len(ours), gain)
 
 
 def r2_margin(error: npt.ArrayLike, line: npt.ArrayLike, total: npt.ArrayLike) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,16 +180,14 @@ def state_scores(
     majority = majority_map(hard, known, n_states)
     matched = label_scores(match(hard, known, n_states)[hard_test], truth)
     one_hot = np.eye(n_states)
-    return StateScores(
-        **asdict(scores)
-        | {
-            "matched_accuracy": matched["accuracy"],
-            "majority_map_accuracy": mapped_accuracy(majority, hard_test, truth),
-            "paper_accuracy": paper_accuracy(soft, known, soft_test, truth, seed),
-            "paper_accuracy_hard": paper_accuracy(one_hot[hard], known, one_hot[hard_test], truth, seed),
-            "balanced_accuracy": matched["balanced_accuracy"],
-            "macro_f1": matched["macro_f1"],
-        }
+    return replace(
+        scores,
+        matched_accuracy=matched["accuracy"],
+        majority_map_accuracy=mapped_accuracy(majority, hard_test, truth),
+        paper_accuracy=paper_accuracy(soft, known, soft_test, truth, seed),
+        paper_accuracy_hard=paper_accuracy(one_hot[hard], known, one_hot[hard_test], truth, seed),
+        balanced_accuracy=matched["balanced_accuracy"],
+        macro_f1=matched["macro_f1"],
     )
 
 

@@ -13,7 +13,7 @@ from sklearn import metrics as sk
 from sklearn.neighbors import KNeighborsClassifier
 
 from datasets import nascar
-from gdm_core.analysis import baselines, metrics, predictions, state_scores
+from gdm_core.analysis import baselines, bout_scores, metrics, predictions, state_scores
 from gdm_core.analysis.baselines import GaussianHMM
 from gdm_core.errors import DataError, FitError
 from gdm_core.trials import Trial, Trials, as_trials
@@ -218,6 +218,15 @@ def test_hmm_equals_hmmlearn():
     free.fit(rows, lengths=[200, 250])
     assert abs(free.score(rows, lengths=[200, 250]) - evidence) < 0.5
     assert state_scores.matched_accuracy(found.states.argmax(axis=1), states) > 0.85
+
+
+def test_baselines_of_bouts_use_all_test_samples():
+    labels = np.repeat(np.arange(320) % 2, 100)
+    y = labels[:, None] + 0.3 * np.random.default_rng(0).standard_normal((32_000, 1))
+    trials = as_trials(Trial(y, labels=labels))
+    found = bout_scores.baselines(trials, trials, 2)
+    assert {np.sum(one["counts"]["bouts"]) for one in found.values()} == {32_000}
+    assert found["Gaussian HMM on position"]["macro_f1"] > 0.95
 
 
 @pytest.mark.bulk

@@ -43,7 +43,6 @@ def test_margin_of_a_mean_is_students_t():
     assert score_uncertainty.margin(counts, None, "accuracy") == pytest.approx(expected)
     assert score_uncertainty.margin(counts, counts, "accuracy") == 0
     assert score_uncertainty.margin(counts[:5], None, "accuracy") is None
-    assert score_uncertainty.margin(counts, counts[:5], "accuracy") is None
 
 
 def test_margin_of_r2_needs_enough_pieces():
