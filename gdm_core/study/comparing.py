@@ -59,11 +59,10 @@ def compare_groups(
     notes = list(design.notes)
     design, values = design.part(~design.unpaired), values[~design.unpaired]
     check_sizes(design)
-    trend = is_trend(design) if trend is None else trend
-    if trend and not (len(design.factors) == 1 and design.factors[0].numeric):
-        raise ConfigError(
-            f"trend needs one numeric column; between is {format_list([f.name for f in design.factors])}."
-        )
+    if trend and not (len(design.factors) == 1 and design.factors[0].ordered):
+        names = format_list([factor.name for factor in design.factors])
+        raise ConfigError(f"trend needs one column of numbers or ordered categories; between is {names}.")
+    trend = is_trend(design, trend)
     tested = np.ones(values.shape[1], dtype=bool) if tested is None else tested
     means = _means(design, adjust_values(design, values, trend))
     tables, limits = [], describe_limits(design, trend, n_permutations, int(tested.sum()))
@@ -76,11 +75,6 @@ def compare_groups(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # columns of NaN
             correct_p(table, np.nanmax(its, axis=0) > np.nanmin(its, axis=0))
-        if not trend and len(design.factors) == 1 and design.factors[0].numeric and len(design.factors[0].levels) > 2:
-            straight = _test_by_pattern(_trend_term(design), part, its, n_permutations, seed + 1)
-            names = {"effect": "trend", "effect_low": "trend_low", "effect_high": "trend_high", "p": "p_trend"}
-            straight.loc[~tested, "p"] = np.nan
-            table = table.join(straight[list(names)].rename(columns=names))
         tables.append(pd.concat([means, table], axis=1))
     found = pd.concat(tables, keys=range(len(tables)), names=["order", "column"]).reset_index(level="column")
     if len(design.factors) == 1:
@@ -141,14 +135,15 @@ def _describe_effect(design: Design, j: int) -> str:
 
 def _trend_term(design: Design) -> Term:
     factor = design.factors[0]
-    amounts, change = factor.amounts[design.levels[:, :1]], f"change for each 1 of {factor.name}"
+    step = f"each 1 of {factor.name}" if factor.numeric else f"each step of {factor.name}"
+    amounts, change = factor.amounts[design.levels[:, :1]], f"change for {step}"
     return Term(factor.name, amounts, design.covariates, change, "trend (linear regression)")
 
 
-def is_trend(design: Design) -> bool:
-    """Return True if levels are numbers that few units share."""
-    sizes = np.bincount(design.levels[:, 0])
-    return len(design.factors) == 1 and design.factors[0].numeric and len(sizes) > 2 and float(np.median(sizes)) < 2
+def is_trend(design: Design, asked: bool | None) -> bool:
+    """Return whether the trend is tested: as asked, or by default over three or more numbers or ordered categories."""
+    factor = design.factors[0]
+    return len(design.factors) == 1 and factor.ordered and len(factor.levels) > 2 if asked is None else asked
 
 
 def _varies_within(design: Design, j: int) -> bool:
@@ -308,19 +303,14 @@ def write_sentence(row: Any, share: bool, correction: str = "p_holm") -> str:
     correction   column of the adjusted p
     """
 
-    def describe(column: str, in_points: bool, what: str = "") -> str:
-        low, high = (format_effect(row[f"{column}_{edge}"], in_points) for edge in ("low", "high"))
-        return f"{format_difference(row[column], in_points)} ({what}95% CI {low} to {high})"
-
     name = f"{row['term']}: {row['name']}" if "term" in row else row["name"]
     if not np.isfinite(row["p"]):
         return f"{name}: not tested."
-    effect = describe("effect", share and "omega" not in row["effect_is"], f"{row['effect_is']}; ")
-    d = "" if np.isnan(row["d"]) else f", d = {format_d(row['d'])}"
-    text = f"{name}: {effect}{d}, adjusted {format_p(row[correction])}."
-    if "p_trend" in row and np.isfinite(row["p_trend"]):
-        text += f" Trend per unit: {describe('trend', share)}, {format_p(row['p_trend'])}."
-    return text
+    in_points = share and "omega" not in row["effect_is"]
+    low, high = (format_effect(row[edge], in_points) for edge in ("effect_low", "effect_high"))
+    effect = f"{format_difference(row['effect'], in_points)} ({row['effect_is']}; 95% CI {low} to {high})"
+    d = "" if np.isnan(row["d"]) else f", {'d_z' if 'paired' in row['test'] else 'd'} = {format_d(row['d'])}"
+    return f"{name}: {effect}{d}, adjusted {format_p(row[correction])}."
 
 
 def order_columns(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
@@ -328,5 +318,4 @@ def order_columns(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     names = labels.loc[found["column"]].reset_index(drop=True)
     means = [c for c in found if str(c).startswith("mean_")]
     kept = [c for c in ("term",) if c in found] + means + [c for c in COLUMNS if c in found]
-    rest = [c for c in ("trend", "trend_low", "trend_high", "p_trend") if c in found]
-    return pd.concat([names, found[[*kept, *rest]]], axis=1)
+    return pd.concat([names, found[kept]], axis=1)

@@ -52,6 +52,7 @@ class Question:
     covariates      columns to adjust for, known before the treatment
     planned         other columns to adjust for, as planned in advance although they may follow from the groups
     where           column -> value or values, to select recordings
+    trend           whether to test the trend over numbers or ordered levels; None: if there are three or more
     """
 
     measure: str
@@ -62,11 +63,15 @@ class Question:
     covariates: tuple[str, ...] = ()
     planned: tuple[str, ...] = ()
     where: Mapping[str, Any] = field(default_factory=dict)
+    trend: bool | None = None
 
     @property
     def options(self) -> dict[str, Any]:
         """Arguments of `Study.compare` besides the measure and the groups."""
-        return {name: getattr(self, name) for name in ("unit", "within", "blocks", "covariates", "planned", "where")}
+        return {
+            name: getattr(self, name)
+            for name in ("unit", "within", "blocks", "covariates", "planned", "where", "trend")
+        }
 
 
 @dataclass(frozen=True)
@@ -76,11 +81,13 @@ class Factor:
     name     name of the column
     levels   its values in order: numbers by size, else controls first, then by name
     numeric  whether the levels are numbers
+    ordered  whether the levels are numbers or ordered categories
     """
 
     name: str
     levels: tuple[Any, ...]
     numeric: bool
+    ordered: bool
 
     @property
     def words(self) -> list[str]:
@@ -89,8 +96,8 @@ class Factor:
 
     @property
     def amounts(self) -> Floats:
-        """Levels of a numeric factor as floats."""
-        return np.array([float(level) for level in self.levels])
+        """Levels as numbers; those of ordered categories are their ranks."""
+        return np.array([float(level) for level in self.levels] if self.numeric else np.arange(float(len(self.levels))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +267,8 @@ def _factor(frame: pd.DataFrame, name: str) -> Factor:
         raise DataError(f"All selected recordings have {name} {str(levels[0])!r}, so there is nothing to compare.")
     if len(levels) > MOST_GROUPS and not numeric:
         raise DataError(f"{name!r} has {len(levels)} different values; at most {MOST_GROUPS} groups can be compared.")
-    return Factor(name, tuple(levels), numeric)
+    is_ordered = numeric or (isinstance(column.dtype, pd.CategoricalDtype) and bool(column.cat.ordered))
+    return Factor(name, tuple(levels), numeric, is_ordered)
 
 
 def _varying(frame: pd.DataFrame, groups: list[Any]) -> str:

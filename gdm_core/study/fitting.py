@@ -17,7 +17,7 @@ from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.study.sheet import Sheet, did_you_mean, format_items, format_list
 from gdm_core.study.states import Recording
-from gdm_core.text import plural
+from gdm_core.study.text import count
 from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, describe_missing
 
 MOST_SAMPLES = 200_000  # to fit to; more cost time and hardly change the states
@@ -27,7 +27,6 @@ LONGEST_UNSEEN_S = 1.0  # states inside longer gaps are guesses, so they are lef
 RATES_ALIKE = 0.02
 STEADY = BoutRule(0.2, 0.2)  # suppresses tracking jitter, which differs between days
 OUTLIER_SDS = 4.0  # robust standard deviations
-LABELS = "States are labels"  # first words of a note of studies of labels
 Mark = tuple[str, int, int, str]  # recording, first sample, end, label
 SCORED_SAMPLES = 3_000  # evenly spaced samples of a recording, to find outliers
 
@@ -44,7 +43,7 @@ def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str
     for name, one in recordings.items():
         share = float((~np.isnan(one.y)).any(axis=1).mean())
         if share < FEWEST_SEEN:
-            excluded[name] = f"{1 - share:.0%} of samples missing"
+            excluded[name] = f"more than {1 - FEWEST_SEEN:.0%} of samples missing"
     kept = {name: one for name, one in recordings.items() if name not in excluded}
     if not kept:
         raise DataError("Every recording lacks data in more than half of its samples.")
@@ -58,7 +57,11 @@ def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str
     if missing := describe_missing(kept.values()):
         notes.append(missing)
     if excluded:
-        notes.append(format_items(list(excluded), "recording", "excluded, with too many missing samples"))
+        notes.append(
+            format_items(
+                list(excluded), "recording", f"excluded, with more than {1 - FEWEST_SEEN:.0%} of samples missing"
+            )
+        )
     short = sorted(kept, key=lambda name: kept[name].n_samples)
     if 2 * kept[short[0]].n_samples < np.median([one.n_samples for one in kept.values()]):
         notes.append(
@@ -100,7 +103,7 @@ def balance(recordings: Mapping[str, Trial], sheet: Sheet, notes: list[str], mos
             left -= share
     used = sum(one.n_samples for one in parts)
     notes.append(
-        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {plural(len(has), sheet.subject)}, blind to "
+        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {count(len(has), sheet.subject)}, blind to "
         "conditions."
     )
     return Trials(tuple(parts), "study")
@@ -133,7 +136,8 @@ def label_trials(
             )
     labelled, everyone = {sheet.animals[name] for name in where}, set(sheet.animals.values())
     notes.append(
-        f"{LABELS}, learned from {len(marks)} clips of {len(labelled)} of {plural(len(everyone), sheet.subject)}."
+        f"Behaviour was described by {len(names)} labels, learned from {len(marks)} clips of {len(labelled)} of "
+        f"{count(len(everyone), sheet.subject)}."
     )
     stretches = tuple((where[name], start, stop, names.index(label)) for name, start, stop, label in marks)
     return Trials(tuple(recordings[name] for name in where), "study"), stretches, names

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError
-from gdm_core.study.comparing import correct_p, write_sentence
+from gdm_core.study.comparing import correct_p, is_trend, write_sentence
 from gdm_core.study.design import LEVEL, Design, Question
-from gdm_core.study.permutation import Floats, Model
+from gdm_core.study.permutation import Floats, Model, correct_holm
+from gdm_core.study.sheet import format_value
 from gdm_core.study.states import SHARES
 
 if TYPE_CHECKING:
@@ -57,6 +58,43 @@ def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
     correct_p(pairs, np.ones(len(pairs), bool))
     pairs["sentence"] = [write_sentence(row, question.measure in SHARES) for _, row in pairs.iterrows()]
     return pairs[[*columns, "first", "second", *[c for c in pairs if c not in (*columns, "first", "second")]]]
+
+
+def has_contrasts(design: Design, trend: bool | None) -> bool:
+    """Return whether each level of a trend can be compared with the first: several animals each, unpaired and unadjusted."""
+    if not is_trend(design, trend) or design.paired or design.covariates.size or design.strata.any():
+        return False
+    return bool(np.bincount(design.levels[:, 0]).min() > 1)
+
+
+def compare_doses(study: Study, table: pd.DataFrame) -> pd.DataFrame:
+    """Compare each dose with the lowest by Dunnett's test, with p corrected over doses (Dunnett) and states (Holm).
+
+    table   result of `compare` by the trend, of doses with several animals each
+    """
+    from scipy import stats
+
+    question: Question = table.attrs["question"]
+    design, values, _ = study.adjusted_values(question)
+    columns = [c for c in ("state", "from_state", "to_state", "name", "test") if c in table]
+    factor, parts = design.factors[0], []
+    for place in np.flatnonzero(table["p"].notna()):
+        known = np.isfinite(values[:, place])
+        groups = [values[known & (design.levels[:, 0] == code), place] for code in range(len(factor.levels))]
+        if min(map(len, groups)) < 2:
+            continue
+        found = stats.dunnett(*groups[1:], control=groups[0], rng=np.random.default_rng(0))
+        interval, spread = found.confidence_interval(), np.sqrt(sum(((g - g.mean()) ** 2).sum() for g in groups))
+        spread /= np.sqrt(known.sum() - len(groups))
+        effects = np.array([group.mean() - groups[0].mean() for group in groups[1:]])
+        part = pd.DataFrame({"first": factor.levels[0], "second": factor.levels[1:], "effect": effects, "effect_low": interval.low,
+                             "effect_high": interval.high, "p": found.pvalue, "d": effects / spread})  # fmt: skip
+        parts.append(part.assign(**{name: table[name].iloc[place] for name in columns}))
+    pairs = pd.concat(parts, ignore_index=True)
+    pairs["p_holm"] = pairs.groupby("second")["p"].transform(lambda p: correct_holm(p.to_numpy()))
+    pairs["effect_is"] = [f"{factor.name} {format_value(level)} minus {factor.words[0]}" for level in pairs["second"]]
+    pairs["sentence"] = [write_sentence(row, question.measure in SHARES) for _, row in pairs.iterrows()]
+    return pairs
 
 
 def repeat_comparison(study: Study, table: pd.DataFrame, **changes: Any) -> pd.DataFrame:

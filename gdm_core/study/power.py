@@ -18,7 +18,7 @@ _FULL = 0.95  # power at which the curve ends
 
 @dataclass(frozen=True)
 class Power:
-    """Probability of p < .05 if the effect is real; `float(power)` returns it.
+    """Probability of significance after correction over states, if the effect is real; `float(power)` returns it.
 
     power    at the sizes of this study
     effect   in standard deviations between animals (of differences, if sessions are paired)
@@ -26,6 +26,7 @@ class Power:
     sizes    group -> units in this study
     curve    units per group -> power
     needed   fewest units per group with a power of 0.8, None above 200
+    n_tests  tests in the correction (Holm); power is that of the smallest p
     notes    caveats, in sentences
     """
 
@@ -35,16 +36,20 @@ class Power:
     sizes: dict[str, int]
     curve: dict[int, float]
     needed: int | None
+    n_tests: int = 1
     notes: tuple[str, ...] = ()
 
     def __float__(self) -> float:
         return self.power
 
 
-def estimate_power(design: Design, values: Floats, effect: float) -> Power:
+def estimate_power(design: Design, values: Floats, effect: float, n_tests: int = 1, is_trend: bool = False) -> Power:
     """Return the power of a design of one factor.
 
-    The last level differs from the first by the effect; levels between are interpolated if numeric, else without effect.
+    The last level differs from the first by the effect; levels between are interpolated if ordered, else without effect.
+
+    n_tests    tests in the correction; the level is that of Holm's first step
+    is_trend   whether the trend over the levels decides
     """
     from scipy import stats
 
@@ -76,20 +81,24 @@ def estimate_power(design: Design, values: Floats, effect: float) -> Power:
     raw = effect * spread
     steps = np.zeros(len(counts))
     steps[-1] = 1.0
-    if factor.numeric:
+    if factor.ordered:
         steps = (factor.amounts - factor.amounts[0]) / (factor.amounts[-1] - factor.amounts[0])
     lost = 0 if part.paired else len(y) - len(counts) - model.df_residual  # to covariates and blocks
 
     def power_at(sizes: Ints) -> float:
         groups = np.repeat(np.arange(len(sizes)), sizes)
         pairs = np.tile(np.arange(sizes[0]), len(sizes)) if part.paired else np.zeros(len(groups), np.int64)
-        if smallest_p(groups, pairs) >= LEVEL:
+        if smallest_p(groups, pairs) >= level:
             return 0.0
         apart = (steps - np.average(steps, weights=sizes)) ** 2 @ sizes * (2 if part.paired else 1)
-        df = len(sizes) - 1, sizes[0] - 1 if part.paired else int(sizes.sum()) - len(sizes) - lost
+        df = (
+            1 if is_trend else len(sizes) - 1,
+            sizes[0] - 1 if part.paired else int(sizes.sum()) - (2 if is_trend else len(sizes)) - lost,
+        )
         far = effect**2 * apart
-        return float(stats.ncf.sf(stats.f.isf(LEVEL, *df), *df, far)) if df[1] > 0 else 0.0
+        return float(stats.ncf.sf(stats.f.isf(level, *df), *df, far)) if df[1] > 0 else 0.0
 
+    level = LEVEL / n_tests
     curve: dict[int, float] = {}
     for n in range(3, MOST_UNITS + 1):
         curve[n] = power_at(np.full(len(counts), n))
@@ -111,5 +120,6 @@ def estimate_power(design: Design, values: Floats, effect: float) -> Power:
         sizes=sizes,
         curve=curve,
         needed=next((n for n, share in curve.items() if share >= TARGET), None),
+        n_tests=n_tests,
         notes=tuple(notes),
     )

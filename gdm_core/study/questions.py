@@ -23,11 +23,12 @@ from gdm_core.study.structure import Pooling, find_confounds, find_pooling
 def make_question(
     measure: str, between: str | Sequence[str], unit: str = ANIMAL, within: str | None = None, blocks: str | None = None,
     covariates: Sequence[str] = (), planned: Sequence[str] = (), where: Mapping[str, Any] | None = None,
+    trend: bool | None = None,
 ) -> Question:  # fmt: skip
     """Return a question from the arguments of `Study.compare`."""
     several = (between,) if isinstance(between, str) else tuple(between)
     along, after = ((one,) if isinstance(one, str) else tuple(one) for one in (covariates, planned))
-    return Question(measure, several, unit, within, blocks, along, after, dict(where or {}))
+    return Question(measure, several, unit, within, blocks, along, after, dict(where or {}), trend)
 
 
 class StudyDesigns(StudyTables):
@@ -95,12 +96,11 @@ class StudyDesigns(StudyTables):
         roles = (*question.between, question.within, question.blocks, self.sheet.animal, RECORDING)
         return design, pd.DataFrame({c: unit_values(frame[c], design.rows) for c in frame if c not in roles})
 
-    def _values(self, question: Question, trend: bool | None = None) -> tuple[Design, Floats, pd.DataFrame]:
+    def adjusted_values(self, question: Question) -> tuple[Design, Floats, pd.DataFrame]:
         """Return the compared units, their adjusted values [n, m] and the labels of the columns."""
         values, labels = self.measure_values(question.measure)
         design = self._design(question)
-        trend = comparing.is_trend(design) if trend is None else trend
-        return design, adjust_values(design, design.average(values), trend), labels
+        return design, adjust_values(design, design.average(values), comparing.is_trend(design, question.trend)), labels
 
     def per_unit(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
         """Return the values that `compare` compares, adjusted for covariates and blocks, per unit (animal) and state.
@@ -110,7 +110,7 @@ class StudyDesigns(StudyTables):
         measure, between   as in `compare`
         options            unit, within, blocks, covariates, planned and where, as in `compare`
         """
-        design, its, labels = self._values(make_question(measure, between, **options))
+        design, its, labels = self.adjusted_values(make_question(measure, between, **options))
         k = len(labels)
         table = pd.DataFrame({design.unit_word: np.repeat(design.units, k)})
         for j, factor in enumerate(design.factors):
@@ -128,7 +128,7 @@ class StudyDesigns(StudyTables):
 
         table   result of `compare` between the groups of one column
         """
-        design, values, labels = self._values(table.attrs["question"])
+        design, values, labels = self.adjusted_values(table.attrs["question"])
         return labels.join(check_assumptions(design.part(~design.unpaired), values[~design.unpaired]))
 
     def group_means(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
@@ -137,5 +137,5 @@ class StudyDesigns(StudyTables):
         measure, between   as in `compare`
         options            unit, within, blocks, covariates, planned and where, as in `compare`
         """
-        design, values, labels = self._values(make_question(measure, between, **options))
+        design, values, labels = self.adjusted_values(make_question(measure, between, **options))
         return tabulate_means(design.part(~design.unpaired), values[~design.unpaired], labels, measure)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ from gdm_core.study import comparing, fitting
 from gdm_core.study.classes import LENGTH
 from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
-from gdm_core.study.followup import compare_pairs
+from gdm_core.study.followup import compare_doses, compare_pairs, has_contrasts
 from gdm_core.study.methods import write_methods
 from gdm_core.study.power import Power, estimate_power
 from gdm_core.study.questions import StudyDesigns, make_question
 from gdm_core.study.rare import Occurrence, advise_fewer_states
+from gdm_core.study.record import Record, make_record
 from gdm_core.study.sheet import ANIMAL, Sheet, format_list, match_sheet
 from gdm_core.study.states import (
     CHANGE_MEASURES,
@@ -43,7 +44,8 @@ RESERVED = (
 )  # fmt: skip
 # Fields in the header of a study file.
 _SAVED: dict[str, Callable[..., Any]] = {
-    "scores": dict, "flagged": dict, "marks": list, "questions": list, "preparation": tuple, "notes": tuple, "why_k": str
+    "scores": dict, "flagged": dict, "marks": list, "questions": list, "preparation": tuple, "smoothing": dict, "notes": tuple,
+    "origin": str, "rate_source": str, "why_k": str,
 }  # fmt: skip
 Names = Mapping[int, str] | Sequence[str] | None
 
@@ -60,7 +62,10 @@ class Study(StudyDesigns):
     model       the fitted model, None for states of another tool
     flagged     outlying recording -> reason
     marks, questions   JSON values that a page stores with the study
-    preparation notes on cropping, features and missing data, as sentences of the methods paragraph
+    preparation notes on cropping, windows and missing data, as sentences of the methods paragraph
+    smoothing   smooth_s and shortest_s of the rule that made bouts from soft states
+    origin      where the states came from, as a sentence, if neither from `model` nor from another tool
+    rate_source where sampling rates came from, such as "time column"
     notes       caveats, in sentences
     why_k       reason for the number of states, for the methods paragraph: a sentence that starts with K, or other words
     """
@@ -70,7 +75,10 @@ class Study(StudyDesigns):
     marks: Sequence[Any] = ()
     questions: Sequence[Any] = ()
     preparation: tuple[str, ...] = ()
+    smoothing: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    origin: str = ""
+    rate_source: str = ""
     why_k: str = ""
 
     # ---- construction -----------------------------------------------------------------------------------------------
@@ -155,14 +163,8 @@ class Study(StudyDesigns):
         study = cls._build(sheet, read, parse_names(names))
         odd = fitting.find_low_scores(scores)
         notes = [f"{name} is {reason}." for name, reason in odd.items()]
-        smoothed = (
-            f"Soft states were averaged over {rule.smooth_s:g} s; bouts below {rule.shortest_s:g} s were merged into their "
-            "neighbours."
-        )
-        preparation = () if rule.plain else (smoothed,)
-        notes += preparation
         return replace(
-            study, model=model, flagged=odd, scores=scores, preparation=preparation, notes=(*study.notes, *notes)
+            study, model=model, flagged=odd, scores=scores, smoothing=asdict(rule), notes=(*study.notes, *notes)
         )
 
     @classmethod
@@ -201,8 +203,9 @@ class Study(StudyDesigns):
             read = predict(kept, train, stretches, names)
         part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
         study = Study._from_decoded(self.model, read, self.scores, part, names, rule)
-        preparation = tuple(dict.fromkeys([*self.preparation, *study.preparation]))
-        return replace(study, marks=list(marks), questions=self.questions, preparation=preparation)
+        return replace(
+            study, marks=list(marks), questions=self.questions, preparation=self.preparation, origin=notes[-1]
+        )
 
     def with_names(self, names: Names) -> Study:
         """Return the study with names of states.
@@ -244,10 +247,10 @@ class Study(StudyDesigns):
         planned         other columns to adjust for, as planned in advance although they may follow from the groups
         where           column -> value or values, to select recordings
         n_permutations, seed   number and seed of the permutations
-        trend           for numbers such as doses, test the trend instead of any difference; by default if few animals
-                        share a dose. Otherwise doses also get the columns trend and p_trend
+        trend           test the trend over numbers (such as doses) or ordered categories instead of any difference; by
+                        default if there are three or more. `compare_pairs` compares each with the control
         """
-        question = make_question(measure, between, unit, within, blocks, covariates, planned, where)
+        question = make_question(measure, between, unit, within, blocks, covariates, planned, where, trend)
         values, labels = self.measure_values(measure)
         design = self._design(question)
         rows = np.concatenate(design.rows)
@@ -281,6 +284,8 @@ class Study(StudyDesigns):
             "recordings": names,
             "unit": used.unit_word,
             "averaged": len(names) > len(used.units),
+            "n_contrasts": len(design.factors[0].levels) - 1 if has_contrasts(design, question.trend) else 0,
+            "control": design.factors[0].words[0],
         }
         return table
 
@@ -289,11 +294,13 @@ class Study(StudyDesigns):
         return Occurrence.in_recordings(self.counts, rows, subjects, names, word)
 
     def compare_pairs(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Compare every pair of groups in the states that survive correction, corrected over all these pairs.
+        """Compare every pair of groups in the states that survive correction, or each dose with the control (Dunnett).
 
-        table   result of `compare` with three or more groups
+        Both are corrected over all states. The control is the lowest dose.
+
+        table   result of `compare` with three or more groups or doses
         """
-        return compare_pairs(self, table)
+        return compare_doses(self, table) if table.attrs["n_contrasts"] else compare_pairs(self, table)
 
     @property
     def occurrence(self) -> Occurrence:
@@ -322,7 +329,7 @@ class Study(StudyDesigns):
         return run_flow_test(design, design.average(changes), self.states, n_permutations, seed, kind)
 
     def power(self, measure: str, between: str, state: int | None = None, effect: float = 0.5, **options: Any) -> Power:
-        """Estimate power and the number of animals needed, from the spread between animals.
+        """Estimate power after correction over states (Holm), and the number of animals needed, from their spread.
 
         measure, between   as in `compare`
         state     number of the state; None for a measure of whole recordings
@@ -338,17 +345,27 @@ class Study(StudyDesigns):
                     f"state is {state!r}; choose one of {format_list(labels.iloc[:, 0].unique().tolist())}."
                 )
             column = labels["state"].tolist().index(state)
-        design = self._design(make_question(measure, between, **options))
-        return estimate_power(design, design.average(values)[:, column], effect)
+        question = make_question(measure, between, **options)
+        design = self._design(question)
+        is_trend = comparing.is_trend(design, question.trend)
+        n_tests = len(labels) - len(self.occurrence.unused) * (measure in STATE_MEASURES)
+        return estimate_power(design, design.average(values)[:, column], effect, max(1, n_tests), is_trend)
 
     # ---- export and files -------------------------------------------------------------------------------------------
+    def record(self, *found: pd.DataFrame | Flow, correction: str = "p_holm") -> Record:
+        """Return the record of an analysis, with the numbers that methods and page state.
+
+        found        tables of `compare` and results of `flow`
+        correction   "p_holm" or "p_bh", as reported in the paper
+        """
+        return make_record(self, found, correction)
+
     def methods(self, *found: pd.DataFrame | Flow, correction: str = "p_holm") -> str:
         """Return a methods paragraph for a paper, with numbers and versions.
 
-        found        tables of `compare` and results of `flow` to describe
-        correction   "p_holm" or "p_bh", as reported in the paper
+        found, correction   as in `record`
         """
-        return write_methods(self, found, correction)
+        return write_methods(self.record(*found, correction=correction))
 
     def save(self, path: str | Path) -> None:
         """Write the study to one file (Arrow and JSON)."""

@@ -143,7 +143,7 @@ def _follow_up(current: Study, table: Any) -> dict[str, Any]:
     }
     if table["d"].notna().any():
         found["equivalence"] = table[["name"]].join(assess_equivalence(table))
-    elif "omega" in table["effect_is"].iloc[0] and len(question.between) == 1:
+    elif table.attrs["n_contrasts"] or ("omega" in table["effect_is"].iloc[0] and len(question.between) == 1):
         found["pairs"] = current.compare_pairs(table)
     return found
 

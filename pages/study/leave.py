@@ -9,7 +9,6 @@ import streamlit as st
 
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
-from gdm_core.study.fitting import LABELS
 from gdm_core.study.layouts import to_prism, to_wide
 from gdm_core.study.robustness import describe_robustness
 from pages.study import labels, names, robust
@@ -50,8 +49,7 @@ def panel(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) ->
 def _explain_k(brought: Brought) -> Study:
     """Ask for the reason for K unless a search gave it; return the study with the reason."""
     study = brought.study
-    of_labels = any(note.startswith(LABELS) for note in study.notes)
-    if study.model is None or of_labels or study.why_k.startswith("K "):
+    if study.model is None or study.origin or study.why_k.startswith("K "):
         return study
     about = "Such as a pilot study or an earlier paper; for the methods paragraph."
     return replace(study, why_k=text("Why this K?", study.why_k, key="why", of=brought.of, max_chars=300, help=about))

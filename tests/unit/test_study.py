@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,10 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.suggestions import Recommendation
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.study import fitting
-from gdm_core.study.methods import describe_search
+from gdm_core.study.methods import describe_search, write_methods
+from gdm_core.study.record import FlowTested
 from gdm_core.study.sheet import match_sheet
+from gdm_core.study.text import format_minutes, format_p
 from tests.support.simple_model import SimpleModel
 
 RATE = 10.0
@@ -250,7 +253,7 @@ def test_fit_is_blind_to_conditions():
     np.testing.assert_array_equal(usual, BoutRule(0.2, 0.2).labels(study.recordings["t2"].soft, RATE))
     calm = Study.fit(recordings, sheet_of(recordings), study.model, rule=rule)
     np.testing.assert_array_equal(calm.recordings["t2"].labels, rule.labels(study.recordings["t2"].soft, RATE))
-    assert any("bouts below 1 s were merged" in note for note in calm.notes)
+    assert "averaged over 0.5 s. Bouts below 1 s were merged" in calm.methods()
 
 
 def test_empty_recording_is_excluded_and_gaps_are_unlabelled():
@@ -260,7 +263,7 @@ def test_empty_recording_is_excluded_and_gaps_are_unlabelled():
     gone[200:205] = np.nan
     recordings |= {"t1": Trial(gone, RATE, name="t1"), "arena": Trial(np.full((500, 3), np.nan), RATE, name="arena")}
     study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
-    assert study.sheet.set_aside == {"arena": "100% of samples missing"}
+    assert study.sheet.set_aside == {"arena": "more than 50% of samples missing"}
     assert any("1 recording is excluded" in note and "arena" in note for note in study.notes)
     assert (study.recordings["t1"].labels == -1).nonzero()[0].tolist() == list(range(100, 150))
     with pytest.raises(DataError, match="Every recording lacks data"):
@@ -375,6 +378,43 @@ def test_methods_describe_the_analysis():
     assert "rare" not in text
 
 
+def known_numbers(value) -> set[str]:
+    """Return the numbers of a record as the methods paragraph may print them."""
+    if isinstance(value, dict):
+        return set().union(*map(known_numbers, [*value.keys(), *value.values()]), [])
+    if isinstance(value, list | tuple):
+        return set().union(*map(known_numbers, value), [])
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        formats = ("{:,}", "{:g}", "{:.3g}", "{:.4g}", "{:.2f}", "{:.0%}", "{:.3f}")
+        return {number for one in formats for number in re.findall(NUMBER, one.format(value))}
+    return set(re.findall(NUMBER, str(value)))
+
+
+NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+"
+
+
+@pytest.mark.usefixtures("simple_family")
+def test_every_number_of_the_methods_is_in_the_record():
+    recordings = tracks((260, 200, 220, 240, 210, 230, 250, 270))
+    recordings["t0"] = replace(recordings["t0"], y=np.full_like(recordings["t0"].y, np.nan))
+    frame = sheet_of(recordings, group=[0, 0, 0, 1, 1, 2, 2, 2], age=[3.5, 4, 5, 6, 4, 5, 7, 6])
+    study = Study.fit(recordings, frame, SimpleModel(n_states=3, seed=7), rule=BoutRule(0.3, 0.7))
+    for asked in ({"between": "group", "covariates": ["age"]}, {"between": "group", "where": {"group": [0, 2]}}):
+        found = study.compare("usage", n_permutations=87, **asked), study.flow(n_permutations=86, **asked)
+        record = study.record(*found)
+        known = known_numbers(asdict(record)) | set(re.findall(NUMBER, format_minutes(*record.minutes)))
+        flow = next(one for one in record.tests if isinstance(one, FlowTested))
+        known |= set(re.findall(NUMBER, format_p(flow.p)))
+        text = study.methods(*found)
+        assert set(re.findall(NUMBER, text.replace("(von Ziegler et al., 2024)", ""))) <= known
+        assert "t0: more than 50% of samples missing" in text
+        assert "averaged over 0.3 s. Bouts below 0.7 s" in text
+        assert write_methods(replace(record, n_recordings=999)) != text
+    slow = Study.from_bytes(study.to_bytes())
+    slow = replace(slow, recordings={name: replace(one, rate_hz=1 / 60) for name, one in slow.recordings.items()})
+    assert "averaged over" not in slow.methods(), "0.2 s change nothing at a sample per minute"
+
+
 @pytest.mark.usefixtures("simple_family")
 def test_methods_say_why_k():
     recordings = tracks((200,) * 4)
@@ -483,7 +523,7 @@ def test_labels_of_two_animals_transfer_to_all():
     new = sheet["recording"].iloc[-1]
     labelled = study.with_labels(recordings, marks)
     assert f"described by 6 labels, learned from {len(marks)} clips of 2 of 4 animals. " in labelled.methods()
-    assert labelled.methods().count("Soft states were averaged") == 1
+    assert "Soft states were averaged over 0.2 s." in labelled.methods()
     assert set(labelled.names.values()) == set(names)
     found = np.array([labelled.names[label] for label in labelled.recordings[new].labels])
     assert (found == np.array(names)[one.states[new]]).mean() > 0.7

@@ -75,7 +75,7 @@ def test_paired_flow_permutes_within_animals():
 
 
 def test_power_of_normal_values_equals_t_test(rng):
-    from statsmodels.stats.power import FTestAnovaPower, TTestIndPower, TTestPower
+    from statsmodels.stats.power import TTestIndPower, TTestPower
 
     values = stats.norm.ppf((np.arange(60) + 0.5) / 60)
     study = valued(value=np.tile(rng.permutation(values), 2), group=np.repeat(["a", "b"], 60))
@@ -96,8 +96,13 @@ def test_power_of_normal_values_equals_t_test(rng):
     assert few.power("value", "group", effect=9.0).power == 0.0, "no permutation of three and three reaches p < .05"
     doses = valued(value=np.tile(values, 3), dose=np.repeat([0.0, 1.0, 4.0], 60)).power("value", "dose", effect=1.0)
     shares = np.array([0, 0.25, 1])
-    expected = FTestAnovaPower().power(np.std(shares), 30, 0.05, k_groups=3)
-    assert doses.curve[10] == pytest.approx(expected)
+    far = 10 * ((shares - shares.mean()) ** 2).sum()
+    assert doses.curve[10] == pytest.approx(stats.ncf.sf(stats.f.isf(0.05, 1, 28), 1, 28, far)), "of the trend"
+    of_states = labelled(n=20).power("usage", "group", state=1, effect=1.0)
+    assert of_states.n_tests == 3
+    assert of_states.curve[20] == pytest.approx(TTestIndPower().power(1.0, 20, 0.05 / 3)), (
+        "after correction over states"
+    )
     with pytest.raises(ConfigError, match="state is 7; choose one of 0, 1, 2"):
         labelled().power("usage", "group", state=7)
 

@@ -38,6 +38,26 @@ def test_pairs_equal_welch_tests_corrected_by_holm():
     assert pairs["sentence"][1].endswith(", adjusted p = .003.")
 
 
+def test_doses_are_compared_with_the_control_by_dunnett():
+    value, _ = study_of_groups()
+    table = valued(value=value, dose=np.repeat([0.0, 1.0, 2.0], 10)).compare("value", "dose", n_permutations=99)
+    study = valued(value=value, dose=np.repeat([0.0, 1.0, 2.0], 10))
+    pairs = study.compare_pairs(table)
+    expected = stats.dunnett(value[10:20], value[20:], control=value[:10], rng=np.random.default_rng(1))
+    assert pairs["p"].tolist() == pytest.approx(expected.pvalue.tolist(), abs=1e-3)
+    assert pairs["effect_low"].tolist() == pytest.approx(expected.confidence_interval().low.tolist(), abs=0.01)
+    assert pairs["effect_is"].tolist() == ["dose 1 minus 0", "dose 2 minus 0"]
+    assert "Each of 2 levels was compared with dose 0 by Dunnett's test" in study.methods(table)
+
+
+def test_contrasts_of_doses_are_corrected_over_states():
+    study = labelled(groups=(0, 1, 2), n=8)
+    pairs = study.compare_pairs(study.compare("usage", "group", n_permutations=9))
+    assert len(pairs) == 6
+    for _, of_dose in pairs.groupby("second"):
+        assert of_dose["p_holm"].tolist() == pytest.approx(multipletests(of_dose["p"], method="holm")[1])
+
+
 def test_pairs_follow_only_a_significant_test():
     _, study = study_of_groups(effect=0.0)
     assert study.compare_pairs(study.compare("value", "group", n_permutations=199)).empty

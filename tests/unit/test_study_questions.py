@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from gdm_core import Study
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.permutation import smallest_p
-from gdm_core.study.text import format_effect
+from gdm_core.study.text import format_effect, format_p
 from tests.support.small_studies import labelled, valued
 
 
@@ -66,18 +66,19 @@ def test_several_groups_equal_one_way_f(groups):
     assert 0 <= found["effect_low"] <= found["effect"] <= found["effect_high"] < 1
 
 
-def test_doses_equal_one_way_f_and_add_a_trend(rng):
+def test_doses_are_tested_by_trend_unless_pooled(rng):
     dose = np.repeat([0.0, 1.0, 3.0], 7)
     value = 0.4 * dose + rng.normal(size=21)
     found = row(valued(value=value, dose=dose), "dose")
-    expected = stats.f_oneway(*(value[dose == level] for level in (0, 1, 3)))
-    agrees(found, expected.statistic, expected.pvalue, 2, 18)
     line = stats.linregress(dose, value)
-    assert found["trend"] == pytest.approx(line.slope)
-    assert found["trend_low"] == pytest.approx(line.slope - stats.t.ppf(0.975, 19) * line.stderr)
-    assert abs(found["p_trend"] - line.pvalue) < 0.05
-    alone = row(valued(value=value, dose=dose), "dose", trend=True)
-    agrees(alone, line.slope / line.stderr, line.pvalue, 1, 19)
+    agrees(found, line.slope / line.stderr, line.pvalue, 1, 19)
+    half = stats.t.ppf(0.975, 19) * line.stderr
+    assert (found["effect"], found["effect_low"]) == pytest.approx((line.slope, line.slope - half))
+    expected = stats.f_oneway(*(value[dose == level] for level in (0, 1, 3)))
+    agrees(row(valued(value=value, dose=dose), "dose", trend=False), expected.statistic, expected.pvalue, 2, 18)
+    steps = pd.Categorical(np.repeat(["none", "low", "high"], 7), categories=["none", "low", "high"], ordered=True)
+    ranks = stats.linregress(np.repeat([0, 1, 2], 7), value)
+    agrees(row(valued(value=value, dose=steps), "dose"), ranks.slope / ranks.stderr, ranks.pvalue, 1, 19)
 
 
 def test_unshared_doses_test_the_trend(rng):
@@ -246,7 +247,7 @@ def test_limits_of_a_design_are_noted(rng):
         ({"between": "group", "covariates": ["group"]}, ConfigError, "different columns"),
         ({"between": "animal"}, DataError, "each group needs more than one"),
         ({"between": "lone"}, DataError, "'y' has a single animal"),
-        ({"between": "group", "trend": True}, ConfigError, "one numeric column"),
+        ({"between": "group", "trend": True}, ConfigError, "one column of numbers"),
         ({"between": "group", "n_permutations": 0}, ConfigError, "at least 1"),
         ({"between": ["group", "day", "room"]}, ConfigError, "name one column, or two"),
         ({"between": "group", "unit": "litter"}, ConfigError, "unit is 'litter'"),
@@ -312,15 +313,14 @@ def test_gaps_do_not_raise_rates_of_changes():
     assert b == pytest.approx(a, rel=0.02)
 
 
-def test_sentence_of_doses_has_the_trend():
+def test_sentence_of_doses_has_the_corrected_trend():
     study = valued(value=[1.0, 1.2, 2.1, 2.0, 3.2, 2.9], dose=[0, 0, 1, 1, 2, 2])
     (sentence,) = study.compare("value", "dose", n_permutations=99).attrs["sentences"]
-    assert "Trend per unit: 0.975 (95% CI " in sentence
-    assert "Trend" not in study.compare("value", "dose", trend=True, n_permutations=99).attrs["sentences"][0]
+    assert "0.975 (change for each 1 of dose; 95% CI " in sentence
     usage = labelled(groups=(0, 1, 2)).compare("usage", "group", n_permutations=9)
-    low, points = (format_effect(usage[name][0], True) for name in ("trend_low", "trend"))
-    points = f"Trend per unit: {points} percentage points (95% CI {low} to "
-    assert points in usage.attrs["sentences"][0]
+    low, points = (format_effect(usage[name][0], True) for name in ("effect_low", "effect"))
+    assert f"{points} percentage points (change for each 1 of group; 95% CI {low} to " in usage.attrs["sentences"][0]
+    assert format_p(usage["p_holm"][0]) in usage.attrs["sentences"][0]
 
 
 def test_nearly_equal_rates_are_one_rate():

@@ -1,0 +1,150 @@
+"""The record of an analysis: every number that the methods paragraph and the page state, collected once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gdm_core import __version__
+from gdm_core.models.registry import TITLES
+from gdm_core.study.design import Question
+from gdm_core.study.flow import Flow
+from gdm_core.study.means import CONFIDENCE
+from gdm_core.study.rare import describe_minimum
+from gdm_core.study.states import CHANGE_MEASURES, STATE_MEASURES
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What one comparison of a measure did; see `Study.compare`.
+
+    n_tests      rows with a p value
+    n_rare       states that were too rare to test: `minimum` says when
+    confidence   level of the intervals, which are not corrected
+    is_averaged  whether recordings of one unit under the same condition were averaged
+    n_contrasts  doses that were compared with the control by Dunnett's test
+    control      first level, which other doses are compared with
+    """
+
+    question: Question
+    sizes: Mapping[str, int]
+    unit: str
+    is_averaged: bool
+    test: str
+    effect: str
+    n_permutations: int
+    n_tests: int
+    n_rare: int
+    correction: str
+    n_contrasts: int
+    control: str
+    minimum: str
+    confidence: float = CONFIDENCE
+
+
+@dataclass(frozen=True)
+class FlowTested:
+    """What one flow test found; see `Flow`."""
+
+    sizes: Mapping[str, int]
+    unit: str
+    n_permutations: int
+    distance: float
+    z: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Record:
+    """An analysis: its recordings, its states, what was left out, and its tests.
+
+    n_subjects   None if the sheet has no column for them
+    minutes, rates_hz   smallest and largest of the recordings
+    preparation  sentences on cropping, windows and missing data
+    smoothed_s, shortest_s   smoothing of soft states and shortest bout, 0 where they change nothing
+    origin       where the states came from, "" for a model or another tool
+    model, settings     title of the model and its settings
+    excluded     reason -> recordings that were left out
+    packages     name -> version
+    """
+
+    n_recordings: int
+    n_subjects: int | None
+    subject: str
+    minutes: tuple[float, float]
+    rates_hz: tuple[float, float]
+    rate_source: str
+    preparation: tuple[str, ...]
+    smoothed_s: float
+    shortest_s: float
+    n_states: int
+    origin: str
+    model: str
+    settings: Mapping[str, int]
+    why_k: str
+    excluded: Mapping[str, tuple[str, ...]]
+    tests: tuple[Compared | FlowTested, ...]
+    packages: Mapping[str, str]
+
+
+def make_record(study: Any, found: Sequence[pd.DataFrame | Flow], correction: str) -> Record:
+    """Return the record of a study and its tests.
+
+    found        comparisons and flow tests; their filters decide which recordings are counted
+    correction   column of p values that the paper reports
+    """
+    every = study.sheet.names
+    used = {
+        row
+        for one in found
+        for row in (one.rows if isinstance(one, Flow) else map(every.index, one.attrs["recordings"]))
+    }
+    rows = sorted(used) or list(range(len(every)))
+    minutes, rates = study.counts.labelled_minutes[rows], study.counts.rates[rows]
+    config = study.model and study.model.config
+    names = {"n_states": "K", "n_latent": "D", "seed": "random seed"}
+    excluded: dict[str, tuple[str, ...]] = {}
+    for name, reason in study.sheet.set_aside.items():
+        excluded[reason] = (*excluded.get(reason, ()), name)
+    lasts = {name: seconds * (round(seconds * rates.max()) > 1) for name, seconds in study.smoothing.items()}
+    return Record(
+        n_recordings=len(rows),
+        n_subjects=len({study.sheet.animals[every[row]] for row in rows}) if study.sheet.animal else None,
+        subject=study.sheet.subject,
+        minutes=(float(minutes.min()), float(minutes.max())),
+        rates_hz=(float(rates.min()), float(rates.max())),
+        rate_source=study.rate_source,
+        preparation=tuple(study.preparation),
+        smoothed_s=lasts.get("smooth_s", 0.0),
+        shortest_s=lasts.get("shortest_s", 0.0),
+        n_states=len(study.states),
+        origin=study.origin,
+        model=TITLES.get(study.model.family.replace("_", "-"), type(study.model).__name__) if study.model else "",
+        settings={words: getattr(config, name) for name, words in names.items() if hasattr(config, name)},
+        why_k=study.why_k.strip().rstrip("."),
+        excluded=excluded,
+        tests=tuple(
+            _record_flow(one) if isinstance(one, Flow) else _record_comparison(one, correction, study.sheet.subject)
+            for one in found
+        ),
+        packages={name: version(name) for name in ("numpy", "scipy", "statsmodels")} | {"GDM Studio": __version__},
+    )
+
+
+def _record_flow(flow: Flow) -> FlowTested:
+    return FlowTested(flow.sizes, flow.unit, len(flow.null), flow.distance, flow.z, flow.p)
+
+
+def _record_comparison(table: pd.DataFrame, correction: str, word: str) -> Compared:
+    about, question = table.attrs, table.attrs["question"]
+    of_states = question.measure in STATE_MEASURES | CHANGE_MEASURES
+    return Compared(
+        question, about["sizes"], about["unit"], about["averaged"], str(table["test"].iloc[0]).removeprefix("permutation, "),
+        str(table["effect_is"].iloc[0]), about["n_permutations"], int(np.isfinite(table["p"]).sum()),
+        len(about["unused"]) if of_states else 0, correction, about["n_contrasts"], about["control"], describe_minimum(word),
+    )  # fmt: skip
