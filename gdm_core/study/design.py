@@ -6,8 +6,9 @@ in two groups, ambiguous pairs, a condition that never differs within a block); 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import compress
 from typing import Any
 
@@ -42,7 +43,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Question:
-    """A question to a study, with the arguments of `Study.compare`.
+    """A question to a study, with the arguments of `Study.compare` and the correction that is reported.
 
     measure         name of the measure
     between         columns to compare between: one, or two for two factors
@@ -64,6 +65,19 @@ class Question:
     planned: tuple[str, ...] = ()
     where: Mapping[str, Any] = field(default_factory=dict)
     trend: bool | None = None
+    correction: str = "p_holm"
+
+    @property
+    def key(self) -> str:
+        """Text that identifies the question."""
+        return json.dumps(asdict(self), default=str)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Options that differ from their defaults, as written in a script."""
+        usual = Question(self.measure, self.between).options
+        chosen = {name: value for name, value in self.options.items() if value != usual[name]}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
 
     @property
     def options(self) -> dict[str, Any]:
@@ -234,8 +248,9 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
     )
     for name in covariates[: len(question.covariates)]:
         its_class = design.classify(name, unit_values(frame[name], rows))
-        if its_class.kind != BEFORE:
+        if its_class.kind == DESIGN:
             raise DataError(f"{its_class.reason} As planned in advance, write planned=[{name!r}].")
+        notes += [its_class.reason] if its_class.reason else []
     if design.unpaired.any():
         status = f"excluded, with only one of {len(factors[0].levels)} values of {factors[0].name!r}"
         notes.append(format_items(list(compress(units, design.unpaired)), unit_word, status))

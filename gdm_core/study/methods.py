@@ -36,8 +36,7 @@ def write_methods(record: Record) -> str:
         sentences.append(f"Bouts below {record.shortest_s:g} s were merged into their neighbours.")
     if record.excluded:
         reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in record.excluded.items())
-        n = sum(map(len, record.excluded.values()))
-        sentences.append(f"{count(n, RECORDING)} {'was' if n == 1 else 'were'} left out ({reasons}).")
+        sentences.append(f"Left out: {reasons}.")
     sentences += [
         _describe_flow(one) if isinstance(one, FlowTested) else _describe_comparison(one, record.subject)
         for one in record.tests

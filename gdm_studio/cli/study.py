@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdm_core.errors import ConfigError
+from gdm_core.errors import ConfigError, DataError
 from gdm_studio.cli.models import add_model_options, resolve_latent
 from gdm_studio.cli.shared import (
     add_recordings_options,
@@ -22,6 +22,9 @@ from gdm_studio.cli.shared import (
 
 if TYPE_CHECKING:
     from gdm_core.study import Study
+    from gdm_core.study.finding import Finding
+
+FOLLOWING = ("confounds", "means", "equivalence", "pairs")  # tables in the JSON result
 
 
 def add_study(commands: Any) -> None:
@@ -51,6 +54,15 @@ def add_study(commands: Any) -> None:
     parser.add_argument("--within", help="column that identifies paired sessions")
     parser.add_argument("--blocks", help="permute units only within the values of this column")
     parser.add_argument("--covariates", type=split_names, default=[], help="columns to regress out first")
+    parser.add_argument(
+        "--planned",
+        type=split_names,
+        default=[],
+        help="columns that may follow from the groups, to adjust for as planned",
+    )
+    parser.add_argument(
+        "--pool-levels", action="store_true", help="test any difference between doses instead of their trend"
+    )
     parser.add_argument(
         "--where",
         action="append",
@@ -102,27 +114,31 @@ def study(options: argparse.Namespace) -> int:
         "notes": list(current.notes),
     }
     tests: list[Any] = []
-    follow: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     if options.between:
-        tests = _run_tests(current, options)
-        *flows, table = tests
-        follow = _follow_up(current, table)
+        finding = _answer(current, options)
+        tests, table = finding.tests, finding.table
+        assert table is not None
+        tables = _collect_tables(current, finding)
         result |= {
-            "flow": next((_flow_record(flow) for flow in flows), None),
+            "flow": finding.flow and _flow_record(finding.flow),
             "comparison": table.to_dict("records"),
-            "comparison_notes": table.attrs["notes"],
+            "comparison_notes": [
+                *table.attrs["notes"],
+                *([f"No flow test: {finding.no_flow}"] if finding.no_flow else []),
+            ],
             "sentences": table.attrs["sentences"],
-            **{name: one.to_dict("records") for name, one in follow.items()},
+            **{name: tables[name].to_dict("records") for name in FOLLOWING if name in tables},
         }
     result["methods"] = current.methods(*tests)
     if options.tables is not None:
-        _write_tables(options.tables, current, tests, follow)
+        _write_tables(options.tables, current, tables)
     if options.json:
         print_json(result)
         return 0
     for one in tests[:-1]:
         print(f"Flow: distance {one.distance:.4g} {one.unit}, z = {one.z:.2f}, {format_p(one.p)}, n = {one.n}.")
-    lines = [*result.get("sentences", []), *_describe_follow_up(follow), *result.get("comparison_notes", [])]
+    lines = [*result.get("sentences", []), *_describe_follow_up(tables), *result.get("comparison_notes", [])]
     for line in [*lines, "", result["methods"]]:
         print(line)
     return 0
@@ -132,20 +148,23 @@ def _flow_record(flow: Any) -> dict[str, Any]:
     return {name: getattr(flow, name) for name in ("distance", "unit", "z", "p", "n", "sizes", "notes")}
 
 
-def _follow_up(current: Study, table: Any) -> dict[str, Any]:
-    """Return tables of confounds, means, pairs and equivalence, as far as they apply."""
-    from gdm_core.study.followup import assess_equivalence
+def _collect_tables(current: Study, finding: Finding) -> dict[str, Any]:
+    """Return the tables of a finding by file name."""
+    from gdm_core.study.finding import follow_up
+    from gdm_core.study.layouts import to_prism, to_wide
 
-    question = table.attrs["question"]
     found = {
-        "confounds": current.find_confounds(question.between, **(question.options | {"covariates": ()})),
-        "means": current.group_means(question.measure, question.between, **question.options),
+        "comparison": finding.table,
+        "unadjusted": finding.unadjusted,
+        "confounds": finding.confounds,
+        "means": finding.means,
     }
-    if table["d"].notna().any():
-        found["equivalence"] = table[["name"]].join(assess_equivalence(table))
-    elif table.attrs["n_contrasts"] or ("omega" in table["effect_is"].iloc[0] and len(question.between) == 1):
-        found["pairs"] = current.compare_pairs(table)
-    return found
+    each = finding.per_unit
+    assert finding.table is not None
+    assert each is not None
+    found |= follow_up(current, finding.table)
+    found |= {"values": each, "values-wide": to_wide(each), "values-prism": to_prism(each)}
+    return {name: table for name, table in found.items() if table is not None}
 
 
 def _describe_follow_up(follow: Mapping[str, Any]) -> list[str]:
@@ -210,41 +229,31 @@ def _open_study(options: argparse.Namespace) -> Study:
     return replace(study, preparation=(*sentences, *study.preparation))
 
 
-def _run_tests(current: Study, options: argparse.Namespace) -> list[Any]:
-    """Return the flow test, if there is a single factor, and the comparison."""
+def _answer(current: Study, options: argparse.Namespace) -> Finding:
+    """Return the finding of the question in the options."""
+    from gdm_core.study.finding import answer_question
+    from gdm_core.study.questions import make_question
+
     where: dict[str, Any] = {}
     for given in options.where:
         column, equals, value = given.partition("=")
         if not equals:
             raise ConfigError(f"--where is {given!r}; write COLUMN=VALUE.")
         where.setdefault(column.strip(), []).append(value.strip())
-    design: Mapping[str, Any] = {
-        "unit": options.unit, "within": options.within, "blocks": options.blocks, "where": where,
-        "covariates": options.covariates, "n_permutations": options.permutations, "seed": options.seed,
-    }  # fmt: skip
-    table = current.compare(options.measure, options.between, **design)
-    if len(options.between) > 1:
-        return [table]
-    try:
-        return [current.flow(options.between[0], counts=options.counts, **design), table]
-    except ConfigError:
-        raise
-    except ValueError as error:
-        table.attrs["notes"].append(f"No flow test: {error}")
-        return [table]
+    question = make_question(
+        options.measure, options.between, options.unit, options.within, options.blocks, options.covariates, options.planned, where,
+        False if options.pool_levels else None,
+    )  # fmt: skip
+    finding = answer_question(current, question, options.permutations, options.seed, options.counts)
+    if finding.table is None:
+        raise DataError(finding.trouble)
+    return finding
 
 
-def _write_tables(folder: Path, current: Study, tests: list[Any], follow: Mapping[str, Any]) -> None:
+def _write_tables(folder: Path, current: Study, found: Mapping[str, Any]) -> None:
     from gdm_core.analysis.tables import csv
     from gdm_core.files import write_whole
-    from gdm_core.study.layouts import to_prism, to_wide
 
-    tables = {"measures": current.measures(), "bouts": current.bouts(), "changes": current.transitions()}
-    if tests:
-        tables |= {"comparison": tests[-1], **follow}
-        q = tests[-1].attrs["question"]
-        if follow:
-            each = current.per_unit(q.measure, q.between, **q.options)
-            tables |= {"values": each, "values-wide": to_wide(each), "values-prism": to_prism(each)}
+    tables = {"measures": current.measures(), "bouts": current.bouts(), "changes": current.transitions(), **found}
     for name, table in tables.items():
         write_whole(folder / f"{name}.csv", csv(table))

@@ -13,10 +13,11 @@ from datasets import cohort_files
 from gdm_core.analysis.kappa import Kappa, measure_kappa
 from gdm_core.errors import DataError
 from gdm_core.study import Study
+from gdm_core.study.design import Question
+from gdm_core.study.finding import Finding
 from gdm_core.trials import UNLABELLED
 from pages.study import files, work
-from pages.study.bring import Brought
-from pages.study.questions import Asked, StudyAnswer
+from pages.study.sources import OpenStudy
 from pages.study.work import Say
 from pages.ui import shell
 
@@ -24,20 +25,20 @@ SECOND = "study-second"
 Labels = npt.NDArray[np.int64]
 
 
-def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+def show(opened: OpenStudy, question: Question, finding: Finding) -> None:
     """Take the labels of another annotator and show how well the states agree with them."""
-    study = brought.study
+    study = opened.study
     about = (
         "Labels of the same recordings: NPZ, BORIS, or a label per row. An expert's labels, or a second annotator's."
     )
     given = files.upload("Labels to compare with", SECOND, about, several=True)
     if not given:
         return
-    key = (brought.key, "kappa", tuple(one.file_id for one in given))
+    key = (opened.key, "kappa", tuple(one.file_id for one in given))
 
     def do(say: Say) -> tuple[Kappa, int, bool]:
-        found, words = cohort_files.read_states(given, float(np.median(study.counts.rates)) * brought.step)
-        return compare_labels(study, found, words, brought.starts, brought.step)
+        found, words = cohort_files.read_states(given, float(np.median(study.counts.rates)) * opened.step)
+        return compare_labels(study, found, words, opened.starts, opened.step)
 
     found = work.outcome("study-kappa", key, do, "Agreement cannot be measured", words="Comparing labels")
     if found is None:

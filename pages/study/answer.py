@@ -12,17 +12,20 @@ import streamlit as st
 from gdm_core.study import Flow
 from gdm_core.study.classes import BEFORE
 from gdm_core.study.comparing import write_sentence
+from gdm_core.study.design import Question
+from gdm_core.study.finding import Finding
 from gdm_core.study.followup import assess_equivalence, order_findings
 from gdm_core.study.rare import advise_fewer_states
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
 from gdm_core.study.states import SHARES
-from gdm_core.study.text import MINUS, format_d, format_effect, format_p
-from gdm_core.text import listed, plural
+from gdm_core.study.text import MINUS, count, format_d, format_effect, format_p
+from gdm_core.text import listed
 from pages.study import pictures, work
-from pages.study.bring import Brought
+from pages.study.cropping import NOTHING
 from pages.study.files import group_by_reason
 from pages.study.pictures import groups_of
-from pages.study.questions import MEASURES, NOTHING, SHORT, Asked, StudyAnswer
+from pages.study.questions import CORRECTIONS, MEASURES, SHORT
+from pages.study.sources import OpenStudy
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, slide
 from pages.ui.plot import coming, plot
@@ -33,42 +36,42 @@ MOST_SENTENCES = 4
 DOTS = 400  # height in pixels, with the caption
 
 
-def draw(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
+def draw(opened: OpenStudy, question: Question | None, finding: Finding | None) -> None:
     """Draw the groups of a comparison, or all recordings without one, and list excluded recordings."""
-    excluded, flagged = len(brought.study.sheet.set_aside), len(brought.study.flagged)
-    if excluded or flagged or brought.notes:
+    excluded, flagged = len(opened.study.sheet.set_aside), len(opened.study.flagged)
+    if excluded or flagged or opened.notes:
         counts = [f"{n} {status}" for n, status in ((excluded, "excluded"), (flagged, "flagged")) if n]
         shell.quiet(f"{', '.join(counts) or 'Notes on the files'}: see Recordings.")
-    if asked is None:
-        draw_strips(brought, asked)
-    elif answers is None:
+    if question is None:
+        draw_strips(opened, question)
+    elif finding is None:
         coming("study-dots", "Computing the comparison.", DOTS)
-    elif answers.table is not None:
-        plot(pictures.dots(brought.study, asked, answers), key="study-dots", filename=f"{brought.name}-animals")
+    elif finding.table is not None:
+        plot(pictures.dots(opened.study, question, finding), key="study-dots", filename=f"{opened.name}-animals")
 
 
-def draw_strips(brought: Brought, asked: Asked | None) -> None:
+def draw_strips(opened: OpenStudy, question: Question | None) -> None:
     """Draw one strip of states per recording."""
-    made = pictures.strips(brought.study, _sorted_by(brought, asked))
-    plot(made, key="study-strips", revision=brought.key, filename=f"{brought.name}-recordings")
+    made = pictures.strips(opened.study, _sorted_by(opened, question))
+    plot(made, key="study-strips", revision=opened.key, filename=f"{opened.name}-recordings")
 
 
-def _sorted_by(brought: Brought, asked: Asked | None) -> str:
+def _sorted_by(opened: OpenStudy, question: Question | None) -> str:
     """Return the chosen column by which recordings are sorted."""
-    columns = [str(c) for c in brought.study.conditions if c != RECORDING]
-    first = asked.between[0] if asked is not None else NOTHING
-    key = settings.key("sort", settings.key(brought.of, settings.scope(first)))
+    columns = [str(c) for c in opened.study.conditions if c != RECORDING]
+    first = question.between[0] if question is not None else NOTHING
+    key = settings.key("sort", settings.key(opened.of, settings.scope(first)))
     found = one_of("Sort recordings by", [NOTHING, *columns], first, key=key, width=260)
     return "" if found == NOTHING else found
 
 
-def left_out(brought: Brought) -> list[str]:
+def left_out(opened: OpenStudy) -> list[str]:
     """Return sentences about excluded and flagged recordings."""
-    study = brought.study
+    study = opened.study
     grouped = group_by_reason(study.sheet.set_aside.items())
     said = [f"{format_items(names, 'recording', 'excluded')} {why.capitalize()}." for why, names in grouped.items()]
     said += [f"{name} is {why}." for name, why in study.flagged.items()]
-    return [*said, *brought.notes, *(one for one in study.notes if one.startswith(ROWS_WITHOUT))]
+    return [*said, *opened.notes, *(one for one in study.notes if one.startswith(ROWS_WITHOUT))]
 
 
 def flow_sentence(flow: Flow, column: str) -> str:
@@ -85,31 +88,31 @@ def p_cell(p: float) -> str:
     return format_p(p).removeprefix("p ").removeprefix("= ")
 
 
-def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> None:
+def card(opened: OpenStudy, question: Question, found: Finding, caution: str) -> None:
     """Show the result of a comparison, with what speaks against it."""
     st.html('<p class="gdm-panel-title">Result</p>')
     if found.flow is not None:
         flow = found.flow
-        shell.finding(flow_sentence(flow, asked.between[0]))
-        n = f"n = {plural(flow.n, flow.unit_word)}{'' if brought.study.sheet.animal else ' (no animal column chosen)'}"
+        shell.finding(flow_sentence(flow, question.between[0]))
+        n = f"n = {count(flow.n, flow.unit_word)}{'' if opened.study.sheet.animal else ' (no animal column chosen)'}"
         shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, {format_p(flow.p)}, {n}.".replace("-", MINUS))
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")
     cautions = [one for one in (caution, found.flow and found.flow.caution) if one]
-    confounds = None if found.confounds is None else unadjusted(found.confounds, asked)
+    confounds = None if found.confounds is None else unadjusted(found.confounds, question)
     if confounds is not None and len(confounds):
         cautions.append(f"Groups also differ in {format_list(confounds['column'].tolist())}: see Checks.")
-    cautions += advise_fewer_states(brought.study.occurrence)
+    cautions += advise_fewer_states(opened.study.occurrence)
     if cautions:
         shell.finding(" ".join(cautions))
     if found.table is None:
         shell.error("This comparison is not possible", found.trouble)
         return
-    table, share = found.table, asked.measure in SHARES
-    st.html(f'<p class="gdm-panel-title gdm-study-part">{escape(SHORT.get(asked.measure, asked.measure))}</p>')
-    named = order_findings(table, asked.correction)
+    table, share = found.table, question.measure in SHARES
+    st.html(f'<p class="gdm-panel-title gdm-study-part">{escape(SHORT.get(question.measure, question.measure))}</p>')
+    named = order_findings(table, question.correction)
     for place in named[:MOST_SENTENCES]:
-        shell.finding(write_sentence(table.iloc[place], share, asked.correction))
+        shell.finding(write_sentence(table.iloc[place], share, question.correction))
     tested = int(table["p"].notna().sum())
     if len(named) > MOST_SENTENCES:
         shell.quiet(f"{len(named) - MOST_SENTENCES} more: see Results.")
@@ -118,17 +121,36 @@ def card(brought: Brought, asked: Asked, found: StudyAnswer, caution: str) -> No
     elif not named and tested:
         shell.finding("No state differs after correction." if len(table) > 1 else "No significant difference.")
         smallest = table.iloc[int(table["p"].argmin())]
-        shell.quiet(f"Smallest p value: {write_sentence(smallest, share, asked.correction)}")
+        shell.quiet(f"Smallest p value: {write_sentence(smallest, share, question.correction)}")
     elif not tested:
         shell.finding("Nothing could be tested.")
-    if asked.pooled:
-        shell.quiet(asked.pooled)
+    if found.unadjusted is not None:
+        names = format_list([*question.covariates, *question.planned])
+        shell.quiet(
+            f"Adjusted for {names}. Without: {_describe_unadjusted(table, found.unadjusted, question.correction)}"
+        )
+    accounted = [question.blocks or "", *question.between[1:], *question.covariates, *question.planned]
+    if pooling := opened.study.find_pooling(question.between[0], question.where, accounted):
+        shell.quiet(pooling.note)
 
 
-def unadjusted(confounds: pd.DataFrame, asked: Asked) -> pd.DataFrame:
+def _describe_unadjusted(table: pd.DataFrame, plain: pd.DataFrame, correction: str) -> str:
+    """Return what differs without covariates, in a sentence."""
+    with_, without = (
+        {str(name) for name in one["name"].iloc[order_findings(one, correction)]} for one in (table, plain)
+    )
+    if with_ == without:
+        return f"the same {count(len(without), 'state')} would differ." if without else "no state would differ either."
+    lost, gained = sorted(without - with_), sorted(with_ - without)
+    parts = [f"{format_list(lost)} would differ too"] if lost else []
+    parts += [f"{format_list(gained)} would not differ"] if gained else []
+    return f"{', and '.join(parts)}."
+
+
+def unadjusted(confounds: pd.DataFrame, question: Question) -> pd.DataFrame:
     """Return the columns from before the treatment that are associated with the groups and not accounted for."""
     names = confounds["column"] + ", " + confounds["same"]
-    adjusted = [bool(set(asked.covariates).intersection(its.split(", "))) for its in names]
+    adjusted = [bool(set(question.covariates + question.planned).intersection(its.split(", "))) for its in names]
     return confounds[confounds["associated"] & (confounds["kind"] == BEFORE) & ~np.array(adjusted, dtype=bool)]
 
 
@@ -139,7 +161,7 @@ def surest(table: pd.DataFrame, n_states: int) -> int:
     return int(table["p"].argmin())
 
 
-def notes(found: StudyAnswer) -> list[str]:
+def notes(found: Finding) -> list[str]:
     """Return the limitations of the design."""
     said = [*(found.flow.notes if found.flow else ()), *(found.table.attrs["notes"] if found.table is not None else ())]
     return [*dict.fromkeys(said)]
@@ -150,9 +172,11 @@ def number_text(value: float, percent: bool) -> str:
     return "–" if not np.isfinite(value) else (f"{value:.1%}" if percent else f"{value:.3g}").replace("-", MINUS)
 
 
-def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
+def table(opened: OpenStudy, question: Question, finding: Finding) -> None:
     """Show one row per state: means, effect with interval, and p values."""
-    percent = asked.measure in SHARES
+    assert finding.table is not None
+    found = finding.table
+    percent = question.measure in SHARES
     shown: dict[str, Any] = {}
     if "term" in found:
         shown["term"] = found["term"]
@@ -171,40 +195,46 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
         )
     ]
     if found["d"].notna().any():
-        shown["d"] = [format_d(value) for value in found["d"]]
-    tests = {asked.correction: "adjusted p", "p_trend": "p (trend)", "p": "p", "p_classical": "classical p"}
+        shown["d_z" if question.within else "d"] = [format_d(value) for value in found["d"]]
+    if finding.unadjusted is not None:
+        shown["unadjusted effect"] = [format_effect(value, percent) for value in finding.unadjusted["effect"]]
+        shown["unadjusted p"] = [p_cell(value) for value in finding.unadjusted[question.correction]]
+    tests = {question.correction: "adjusted p", "p": "p"}
     shown |= {words: [p_cell(value) for value in found[name]] for name, words in tests.items() if name in found}
     margin = 0.0
     if found["d"].notna().any():
-        about = f"Smallest difference that matters, in standard deviations between {brought.study.sheet.subjects}."
+        about = f"Smallest difference that matters, in standard deviations between {opened.study.sheet.subjects}."
         with st.columns([0.35, 0.65])[0]:
             margin = slide("Equivalence margin (SD)", 0.1, 2.0, 0.5, 0.1, key="margin", help=about)
         shown["conclusion"] = assess_equivalence(found, margin)["conclusion"].where(found["p"].notna(), "–")
-    at_first = [column for column in shown if column not in ("p", "classical p")]  # the table's menu shows the others
+    at_first = [column for column in shown if column != "p"]  # the table's menu shows the others
     show_table(pd.DataFrame(shown), 560, "study-table", column_order=at_first)
-    test = str(found["test"].iloc[0]).removeprefix("permutation, ")
+    test, within = str(found["test"].iloc[0]).removeprefix("permutation, "), question.within or question.blocks
+    over = f" within {opened.study.sheet.subjects if question.within else within}" if within else ""
+    share = f" Adjusted p: {CORRECTIONS[question.correction]} over {found['p'].notna().sum()} tests."
     unit = ", in percentage points (pp)" if in_points.any() else ""
     shell.quiet(
-        f"{MEASURES.get(asked.measure, asked.measure).capitalize()}. Means per group. Effect: {found['effect_is'].iloc[0]}{unit}. "
-        f"p: {found.attrs['n_permutations']:,} label permutations; classical p: {test}."
+        f"{MEASURES.get(question.measure, question.measure).capitalize()}. Means per group. "
+        f"Effect: {found['effect_is'].iloc[0]}{unit}. "
+        f"Intervals are not adjusted. p: {found.attrs['n_permutations']:,} permutations{over} of {test}.{share}"
         + (f" Equivalent: within ±{margin:g} SD by two one-sided t tests, Holm-adjusted." if margin else "")
     )
-    if not found["d"].notna().any() and len(asked.between) == 1 and "p_trend" not in found:
-        _pairs(brought, asked, found)
+    if found.attrs["n_contrasts"] or ("omega" in found["effect_is"].iloc[0] and len(question.between) == 1):
+        _pairs(opened, question, found)
 
 
-def _pairs(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
+def _pairs(opened: OpenStudy, question: Question, found: pd.DataFrame) -> None:
     """Compare pairs of groups in the states that differ."""
-    if not order_findings(found):
+    if not found.attrs["n_contrasts"] and not order_findings(found):
         return
-    key, words = (brought.key, "pairs", asked.key), "Comparing pairs of groups"
+    key, words = (opened.key, "pairs", question.key), "Comparing pairs of groups"
     pairs = work.outcome(
-        "study-pairs", key, lambda say: brought.study.compare_pairs(found), "Pairs could not be compared", words=words
+        "study-pairs", key, lambda say: opened.study.compare_pairs(found), "Pairs could not be compared", words=words
     )
     if pairs is None:
         return
     st.html('<p class="gdm-panel-title gdm-study-part">Pairs of groups</p>')
-    percent = asked.measure in SHARES
+    percent = question.measure in SHARES
     shown = {
         "state": pairs["name"],
         "pair": [f"{second} {MINUS} {first}" for first, second in zip(pairs["first"], pairs["second"], strict=True)],

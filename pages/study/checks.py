@@ -7,12 +7,13 @@ from collections.abc import Callable
 import streamlit as st
 
 from gdm_core.study import Power, Study
+from gdm_core.study.design import Question
+from gdm_core.study.finding import Finding
 from gdm_core.study.followup import describe_assumptions
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
-from gdm_core.study.text import format_difference
+from gdm_core.study.text import count, format_difference
 from pages.study import agreement, answer, pictures, work
-from pages.study.bring import Brought
-from pages.study.questions import Asked, StudyAnswer
+from pages.study.sources import OpenStudy
 from pages.study.work import Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, pick, slide
@@ -22,67 +23,67 @@ from pages.ui.tables import show_table
 WHOLE = "whole recording"
 
 
-def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+def show(opened: OpenStudy, question: Question, finding: Finding) -> None:
     """Show the limitations and one check; the others are not computed."""
-    for note in answer.notes(answers):
+    for note in answer.notes(finding):
         shell.quiet(note)
-    if answers.table is not None:
-        shell.quiet(describe_assumptions(brought.study.check_assumptions(answers.table)))
+    if finding.table is not None:
+        shell.quiet(describe_assumptions(opened.study.check_assumptions(finding.table)))
     chosen = one_of("Check", list(CHECKS), key="check", row=True, label_visibility="collapsed")
-    CHECKS[chosen](brought, asked, answers)
+    CHECKS[chosen](opened, question, finding)
 
 
-def _power(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+def _power(opened: OpenStudy, question: Question, finding: Finding) -> None:
     """Show power against the number of animals."""
-    if len(asked.between) > 1:
+    if len(question.between) > 1:
         shell.empty("Power needs one factor", "Remove the second factor, or fix it under Filter by.")
         return
-    if asked.measure in CHANGE_MEASURES:
+    if question.measure in CHANGE_MEASURES:
         shell.empty("Power is not available for transitions", "Choose another measure on the left.")
         return
-    study, state = brought.study, None
+    study, state = opened.study, None
     left, right = st.columns(2, gap="medium")
-    if asked.measure in STATE_MEASURES:
+    if question.measure in STATE_MEASURES:
         words = {one: study.state_name(one) for one in study.states}
         with left:
-            state = pick("Of", words, _first(study, answers), key=settings.key("power-of", brought.of), width=260)
+            state = pick("Of", words, _first(study, finding), key=settings.key("power-of", opened.of), width=260)
     with right:
         about = f"In standard deviations between {study.sheet.subjects}; of differences if paired."
         effect = slide("Effect size (Cohen's d)", 0.1, 3.0, 1.0, 0.1, key="effect", help=about)
-    asking = {**asked.design, "covariates": asked.covariates}
+    asking = question.options
 
     def do(say: Say) -> Power:
-        return study.power(asked.measure, asked.between[0], state, float(effect), **asking)
+        return study.power(question.measure, question.between[0], state, float(effect), **asking)
 
-    key, words_ = (brought.key, "power", asked.key, state, effect), "Computing power"
+    key, words_ = (opened.key, "power", question.key, state, effect), "Computing power"
     found = work.outcome("study-power", key, do, "Power could not be estimated", words=words_)
     if found is None:
         return
     needed = "more than 200" if found.needed is None else f"{found.needed}"
     what = WHOLE if state is None else study.state_name(state)
-    raw = format_difference(found.raw, asked.measure in SHARES)
-    pairs = "pairs" if asked.within else f"{study.sheet.subjects} per group"
+    raw = format_difference(found.raw, question.measure in SHARES)
+    pairs = "pairs" if question.within else f"{study.sheet.subjects} per group"
     shell.finding(
-        f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) is detected with "
-        f"{found.power:.0%} power; {needed} {pairs} give 80%."
+        f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) is significant after "
+        f"correction over {count(found.n_tests, 'test')} with {found.power:.0%} probability; {needed} {pairs} give 80%."
     )
-    plot(pictures.power(found, study.sheet.subjects), key="study-power-curve", filename=f"{brought.name}-power")
+    plot(pictures.power(found, study.sheet.subjects), key="study-power-curve", filename=f"{opened.name}-power")
     for one in found.notes:
         shell.quiet(one)
 
 
-def _first(study: Study, answers: StudyAnswer) -> int:
+def _first(study: Study, finding: Finding) -> int:
     """Return the state with the smallest p."""
-    return study.states[0 if answers.table is None else answer.surest(answers.table, len(study.states))]
+    return study.states[0 if finding.table is None else answer.surest(finding.table, len(study.states))]
 
 
-def _confounds(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+def _confounds(opened: OpenStudy, question: Question, finding: Finding) -> None:
     """List columns that are associated with the groups, with buttons to adjust for them."""
-    found = answers.confounds
+    found = finding.confounds
     if found is None or found.empty:
         shell.empty("No other columns", "The sheet has no column that could be associated with the groups.")
         return
-    open_ = answer.unadjusted(found, asked)
+    open_ = answer.unadjusted(found, question)
     if open_.empty:
         shell.finding("No unadjusted column is associated with the groups (p < .05).")
     for _, row in open_.iterrows():
@@ -92,7 +93,7 @@ def _confounds(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
         name = row["column"]
         right.button(
             f"Adjust for {name}", key=f"study-adjust-{name}", on_click=settings.change,
-            args=(settings.key("covariates", brought.of), [*asked.covariates, name]), width="stretch",
+            args=(settings.key("covariates", opened.of), [*question.covariates, name]), width="stretch",
         )  # fmt: skip
     for reason in found["reason"].loc[found["reason"] != ""]:
         shell.quiet(reason)
@@ -103,7 +104,7 @@ def _confounds(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     show_table(shown, 320, "study-confounds-table")
 
 
-CHECKS: dict[str, Callable[[Brought, Asked, StudyAnswer], None]] = {
+CHECKS: dict[str, Callable[[OpenStudy, Question, Finding], None]] = {
     "Confounds": _confounds,
     "Power": _power,
     "Agreement": agreement.show,

@@ -21,7 +21,16 @@ from pages.study.work import Say
 R = TypeVar("R")
 AT_A_TIME = 4  # recordings in flight
 LOOK_EVERY_S = 0.2
+FIT_S, DECODE_S = (0.5, 1.5e-4), (0.1, 2e-5)  # measured seconds: constant, per sample
 OF_A_FIT = 0.8  # share of the progress bar; the rest is decoding
+
+
+def estimate_seconds(recordings: Mapping[str, Trial]) -> tuple[float, float]:
+    """Return the usual seconds of the fit and of decoding on one quiet core."""
+    samples = sum(one.n_samples for one in recordings.values())
+    return FIT_S[0] + min(samples, fitting.MOST_SAMPLES) * FIT_S[1], len(recordings) * DECODE_S[0] + samples * DECODE_S[
+        1
+    ]
 
 
 def fit_study(
@@ -41,11 +50,11 @@ def fit_study(
         def fit(kept: Mapping[str, Trial], sheet: Sheet, notes: list[str]) -> StateModel:
             spec = FitSpec(family, config, fitting.balance(kept, sheet, notes), preview=(), use_cache=keep)
             job = engine.submit(spec, session=session, priority=priority)
-            return model_from_bytes(wait_for(job, "Fitting one model to all", say).model_bytes)
+            return model_from_bytes(wait_for(job, "Fitting one model", say).model_bytes)
 
         def decode(model: StateModel, kept: Mapping[str, Trial]) -> dict[str, tuple[Recording, float]]:
             work = fitting.decode_recording, model.to_bytes(), kept
-            return read_all(engine, *work, session, "Applying the model", say, priority)
+            return read_all(engine, *work, session, "Fitted. Decoding", say, priority)
 
         study = Study.fit_with(recordings, known, fit, decode)
         return replace(study, preparation=(*preparation, *study.preparation))
@@ -90,7 +99,7 @@ def read_all(
             for name in [name for name, job in under_way.items() if job.poll().status.final]:
                 found[name] = under_way.pop(name).result(0)
             share = OF_A_FIT + (1 - OF_A_FIT) * len(found) / len(recordings)
-            say(f"{words}, {len(found)} of {len(recordings)}", share)
+            say(f"{words} {len(found)} of {len(recordings)} recordings", share)
     finally:
         for job in under_way.values():
             job.cancel()

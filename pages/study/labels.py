@@ -13,6 +13,7 @@ import streamlit as st
 from gdm_core.analysis.tables import harmless
 from gdm_core.labels.requests import label_model_bytes
 from gdm_core.study import Study, fitting
+from gdm_core.study.design import Question
 from gdm_core.study.fitting import Mark
 from gdm_core.study.sheet import RECORDING
 from gdm_core.study.states import Recording
@@ -22,10 +23,9 @@ from pages.lab import live
 from pages.lab.live import panels
 from pages.lab.poses.clips import clip, clip_grid
 from pages.study import fits, pictures, work
-from pages.study.bring import Brought
 from pages.study.names import typed_cells
 from pages.study.pictures import word
-from pages.study.questions import Asked
+from pages.study.sources import OpenStudy
 from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
@@ -35,120 +35,120 @@ MOST_LETTERS = 30
 COMPARED = {"states": "States", "labels": "Labels"}
 
 
-def marks_of(brought: Brought) -> list[Mark]:
+def marks_of(opened: OpenStudy) -> list[Mark]:
     """Return the labelled clips of this page, or of the opened study."""
-    mine: list[Mark] | None = st.session_state.get(_place(brought))
-    return _saved_marks(brought) if mine is None else mine
+    mine: list[Mark] | None = st.session_state.get(_place(opened))
+    return _saved_marks(opened) if mine is None else mine
 
 
-def _saved_marks(brought: Brought) -> list[Mark]:
-    return [(str(a), int(b), int(c), str(d)) for a, b, c, d in brought.study.marks]
+def _saved_marks(opened: OpenStudy) -> list[Mark]:
+    return [(str(a), int(b), int(c), str(d)) for a, b, c, d in opened.study.marks]
 
 
-def have_changed(brought: Brought) -> bool:
+def have_changed(opened: OpenStudy) -> bool:
     """Return whether clips were labelled on this page."""
-    return marks_of(brought) != _saved_marks(brought)
+    return marks_of(opened) != _saved_marks(opened)
 
 
-def _place(brought: Brought) -> str:
-    return f"{KEPT}marks-{settings.scope(brought.study.sheet.names)}"
+def _place(opened: OpenStudy) -> str:
+    return f"{KEPT}marks-{settings.scope(opened.study.sheet.names)}"
 
 
-def with_labels(page: shell.Frame, brought: Brought) -> Brought | None:
+def with_labels(page: shell.Frame, opened: OpenStudy) -> OpenStudy | None:
     """Return the study with labels in place of states if the user chose that; None while they are predicted."""
-    marks = marks_of(brought)
-    if brought.trials is None or not marks:
-        return brought
+    marks = marks_of(opened)
+    if opened.trials is None or not marks:
+        return opened
     with page.controls:
         about = "Your labels from the States tab, predicted for all recordings."
         compared = one_of("Compare", COMPARED, row=True, key="compared", help=about)
     if compared != "labels":
-        return brought
+        return opened
     with page.picture:
-        key = (brought.key, "labels", tuple(marks))
+        key = (opened.key, "labels", tuple(marks))
         failed, what = "Labels could not be predicted", "the classification"
-        study = work.outcome("study-labels", key, _predict(brought, marks), failed, what=what)
+        study = work.outcome("study-labels", key, _predict(opened, marks), failed, what=what)
     if study is None:
         return None
-    code = [*brought.code, f"marks = {marks!r}", "study = study.with_labels(recordings, marks)"]
-    about = f"{brought.about.rpartition(', ')[0]}, {len(study.states)} labels"
+    code = (*opened.code, f"marks = {marks!r}", "study = study.with_labels(recordings, marks)")
+    about = f"{opened.about.rpartition(', ')[0]}, {len(study.states)} labels"
     return replace(
-        brought, study=study, key=f"{brought.key}/labels {settings.scope(marks)}", about=about, code=code, refit=None
+        opened, study=study, key=f"{opened.key}/labels {settings.scope(marks)}", about=about, code=code, refit=None
     )
 
 
-def _predict(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
+def _predict(opened: OpenStudy, marks: list[Mark]) -> Callable[[Say], Study]:
     engine, session = panels.engine(), f"{live.visitor()}/study"  # available only in the script's thread
 
     def do(say: Say) -> Study:
         def predict(kept: Mapping[str, Trial], *question: Any) -> dict[str, Recording]:
-            model = b"" if brought.study.model is None else brought.study.model.to_bytes()
+            model = b"" if opened.study.model is None else opened.study.model.to_bytes()
             job = engine.submit(label_model_bytes, model, *question, session=session)
             work = fitting.decode_labels, fits.wait_for(job, "Fitting a label model", say), kept
-            return fits.read_all(engine, *work, session, "Classifying all recordings", say)
+            return fits.read_all(engine, *work, session, "Fitted. Classifying", say)
 
-        assert brought.trials is not None
-        return brought.study.with_labels(brought.trials(), marks, predict=predict)
+        assert opened.trials is not None
+        return opened.study.with_labels(opened.trials(), marks, predict=predict)
 
     return do
 
 
 # ---- the tab --------------------------------------------------------------------------------------------------------
-def show_clips(brought: Brought, asked: Asked | None, place: int) -> None:
+def show_clips(opened: OpenStudy, question: Question | None, place: int) -> None:
     """Show clips of a state from different animals, with a column for labels."""
-    study, state = brought.study, brought.study.states[place]
+    study, state = opened.study, opened.study.states[place]
     clips = study.clips(state)
     if clips.empty:
         shell.empty("No clips", f"No recording has a bout of {study.state_name(state)}.")
         return
-    open_ = st.toggle(f"Show {study.sheet.subjects} and groups", key=settings.key("whose", brought.of))
+    open_ = st.toggle(f"Show {study.sheet.subjects} and groups", key=settings.key("whose", opened.of))
     names = [f"clip {i + 1}" for i in range(len(clips))]
     if open_:
         frame = study.conditions.set_index(RECORDING)
-        shown = [c for c in (study.sheet.animal, *(asked.between if asked else ())) if c is not None]
+        shown = [c for c in (study.sheet.animal, *(question.between if question else ())) if c is not None]
         names = [", ".join(word(frame.loc[one, c]) for c in shown) or one for one in clips[RECORDING]]
         names = [f"{i + 1}: {name}" for i, name in enumerate(names)]
-    if brought.trials is None:
+    if opened.trials is None:
         shell.quiet("The study contains no recordings, so clips are listed by time only.")
     else:
-        _pictures(brought, clips, names, place)
-    _label_clips(brought, clips, names, open_, state)
+        _pictures(opened, clips, names, place)
+    _label_clips(opened, clips, names, open_, state)
 
 
-def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: int) -> None:
+def _pictures(opened: OpenStudy, clips: pd.DataFrame, names: list[str], place: int) -> None:
     """Show clips as animated poses, or as channels side by side."""
 
     def do(say: Say) -> list[dict[str, Any]]:
         found = []
         for i, (name, first, after) in enumerate(clips[[RECORDING, "first", "after"]].itertuples(index=False)):
             say(f"Loading clip {i + 1} of {len(clips)}", i / len(clips))
-            poses = brought.poses(name)
+            poses = opened.poses(name)
             if poses is None:
                 return []
             near = replace(poses, image_size=None)  # scale each clip to its grid cell
-            frames = poses.rate_hz / brought.study.recordings[name].rate_hz  # more than one for windows
-            cut = round(brought.starts.get(name, 0.0) * poses.rate_hz)
+            frames = poses.rate_hz / opened.study.recordings[name].rate_hz  # more than one for windows
+            cut = round(opened.starts.get(name, 0.0) * poses.rate_hz)
             found.append(clip(near, cut + round(first * frames), cut + round(after * frames), name, ""))
         return found
 
-    found = work.outcome("study-clips", (brought.key, "clips", place), do, "These clips cannot be shown")
+    found = work.outcome("study-clips", (opened.key, "clips", place), do, "These clips cannot be shown")
     if found is None:
         return
-    name = f"{brought.name}-clips"
+    name = f"{opened.name}-clips"
     if not found:
-        assert brought.trials is not None
-        plot(pictures.clips(brought.study, brought.trials(), clips, names, place), key="study-clips", filename=name)
+        assert opened.trials is not None
+        plot(pictures.clips(opened.study, opened.trials(), clips, names, place), key="study-clips", filename=name)
         return
-    what, colour = brought.study.state_name(brought.study.states[place]), pictures.colour_of(brought.study, place)
+    what, colour = opened.study.state_name(opened.study.states[place]), pictures.colour_of(opened.study, place)
     shown = [one | {"said": said} for one, said in zip(found, names, strict=True)]
     with shell.panel("study-clips"):
         clip_grid(shown, colour, what, "study-clips-grid")
         shell.quiet(f"{len(clips)} bouts of {what}, with 0.5 s before and after.")
 
 
-def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool, state: int) -> None:
+def _label_clips(opened: OpenStudy, clips: pd.DataFrame, names: list[str], open_: bool, state: int) -> None:
     """Show a table of clips with a column for labels."""
-    study, marks = brought.study, marks_of(brought)
+    study, marks = opened.study, marks_of(opened)
     rates = [study.recordings[name].rate_hz for name in clips[RECORDING]]
     known = {mark[:3]: mark[3] for mark in marks}
     keys = [
@@ -161,8 +161,8 @@ def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_:
     table["seconds"] = np.round((clips["bout_after"] - clips["bout_first"]) / rates, 2)
     drawn = [known.get(key, "") for key in keys]
     table["label"] = pd.array(drawn, dtype="string")
-    editor = f"{_place(brought)}-{state}-{open_}-{settings.scope(marks)}"
-    able = brought.trials is not None
+    editor = f"{_place(opened)}-{state}-{open_}-{settings.scope(marks)}"
+    able = opened.trials is not None
     st.data_editor(
         table, key=editor, hide_index=True, width="stretch",
         disabled=True if not able else [str(c) for c in table if c != "label"], height="content",
@@ -177,7 +177,7 @@ def _label_clips(brought: Brought, clips: pd.DataFrame, names: list[str], open_:
 
     def keep() -> None:
         typed = dict(zip(keys, typed_cells(editor, "label", drawn), strict=True))
-        st.session_state[_place(brought)] = merge_marks(marks, typed)
+        st.session_state[_place(opened)] = merge_marks(marks, typed)
 
     left, right = st.columns([0.3, 0.7], gap="medium", vertical_alignment="center")
     left.button("Save labels", key="study-keep-labels", width="stretch", on_click=keep)

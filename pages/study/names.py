@@ -14,7 +14,7 @@ from gdm_core.analysis.tables import harmless
 from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_core.study.profiles import describe_states
-from pages.study.bring import Brought
+from pages.study.sources import OpenStudy
 from pages.study.work import KEPT
 from pages.ui import settings, shell
 
@@ -31,26 +31,26 @@ def typed_cells(editor: str, column: str, drawn: Iterable[Any]) -> list[str]:
     return [cell.strip() if isinstance(cell, str) else "" for cell in cells]
 
 
-def with_names(brought: Brought) -> Brought:
+def with_names(opened: OpenStudy) -> OpenStudy:
     """Return the study with names from this page and a key that includes them."""
-    given: dict[int, str] = st.session_state.get(_names_of(brought), {})
+    given: dict[int, str] = st.session_state.get(_names_of(opened), {})
     if not given:
-        return brought
-    return replace(brought, study=brought.study.with_names(given), key=f"{brought.key}{_NAMED}{sorted(given.items())}")
+        return opened
+    return replace(opened, study=opened.study.with_names(given), key=f"{opened.key}{_NAMED}{sorted(given.items())}")
 
 
-def _names_of(brought: Brought) -> str:
-    return f"{KEPT}names-{settings.scope(brought.key.partition(_NAMED)[0])}"
+def _names_of(opened: OpenStudy) -> str:
+    return f"{KEPT}names-{settings.scope(opened.key.partition(_NAMED)[0])}"
 
 
-def name_states(brought: Brought) -> None:
+def name_states(opened: OpenStudy) -> None:
     """Show a table to name states."""
-    study = brought.study
+    study = opened.study
     shell.quiet("Name states before looking at group differences. Names appear in all tables and figures.")
     first = _like(study).map(harmless)
-    if brought.trials is not None:
-        first["channels"] = _describe_channels(brought.key, brought)
-    place = _names_of(brought)
+    if opened.trials is not None:
+        first["channels"] = _describe_channels(opened.key, opened)
+    place = _names_of(opened)
     st.data_editor(
         first, key=f"{place}-editor", hide_index=True, width="stretch",
         disabled=[str(c) for c in first if c != "name"], height="content" if len(first) < 16 else 560,
@@ -92,11 +92,11 @@ def _like(study: Study) -> pd.DataFrame:
 
 
 @st.cache_data(max_entries=8, show_spinner="Describing states")
-def _describe_channels(key: str, _brought: Brought) -> list[str]:
+def _describe_channels(key: str, _brought: OpenStudy) -> list[str]:
     assert _brought.trials is not None
     return describe_states(_brought.study, _brought.trials())
 
 
-def have_changed(brought: Brought) -> bool:
+def have_changed(opened: OpenStudy) -> bool:
     """Return whether states were named on this page."""
-    return _names_of(brought) in st.session_state
+    return _names_of(opened) in st.session_state

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
+from gdm_core.study.design import Question
+from gdm_core.study.finding import Finding
 from gdm_core.study.means import mean_interval
 from gdm_core.study.sheet import format_value
 from gdm_core.study.states import SHARES
@@ -32,7 +34,7 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from gdm_studio.plot.figures.states import state_strips
-from pages.study.questions import MEASURES, Asked, StudyAnswer
+from pages.study.questions import MEASURES
 from pages.ui import legend
 
 STRIP_COLUMNS = 400  # pixels of a strip's resolution
@@ -167,9 +169,9 @@ def word(value: Any) -> str:
     return "nothing" if pd.isna(value) else format_value(value)
 
 
-def with_groups(asked: Asked, table: pd.DataFrame) -> pd.DataFrame:
+def with_groups(question: Question, table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with a column of group names."""
-    words = list(zip(*([word(value) for value in table[name]] for name in asked.between), strict=True))
+    words = list(zip(*([word(value) for value in table[name]] for name in question.between), strict=True))
     return table.assign(**{GROUP: ["_".join(each) for each in words], SAID: [", ".join(each) for each in words]})
 
 
@@ -178,21 +180,21 @@ def groups_of(table: pd.DataFrame) -> list[str]:
     return [str(name).removeprefix("mean_") for name in table if str(name).startswith("mean_")]
 
 
-def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
+def dots(study: Study, question: Question, finding: Finding) -> Figure:
     """Draw one dot per animal and state with group means and 95% intervals.
 
     Of many states or transitions, those with the smallest p are drawn.
     """
-    found, per_unit = answers.table, answers.per_unit
+    found, per_unit = finding.table, finding.per_unit
     assert found is not None
     assert per_unit is not None
-    assert answers.means is not None
-    averages = with_groups(asked, answers.means)
-    measure, factors, unit, groups = asked.measure, asked.between, str(per_unit.columns[0]), groups_of(found)
+    assert finding.means is not None
+    averages = with_groups(question, finding.means)
+    measure, factors, unit, groups = question.measure, question.between, str(per_unit.columns[0]), groups_of(found)
     n = len(found) // (1 if "term" not in found else found["term"].nunique())
     sure = found["p"].to_numpy()[:n].argsort(kind="stable")
     shown = sorted(sure[:MOST_COLUMNS].tolist())
-    values, words = with_groups(asked, per_unit), MEASURES.get(measure, measure)
+    values, words = with_groups(question, per_unit), MEASURES.get(measure, measure)
     each = int(values.groupby([unit, *factors], sort=False).size().iloc[0])
     n_labels = len(values) // max(1, values[GROUP].size // each)
     width = 0.76 / len(groups)
@@ -204,7 +206,7 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
     which = table[GROUP].map({name: g for g, name in enumerate(groups)}).to_numpy(np.float64)
     spread = (rng.random(len(table)) - 0.5) * width * 0.45
     table = table.assign(x=x + (which - (len(groups) - 1) / 2) * width + spread)
-    traces: list[Dict] = [_joined(table, unit, measure)] if asked.within else []
+    traces: list[Dict] = [_joined(table, unit, measure)] if question.within else []
     called = dict(zip(table[GROUP], table[SAID], strict=True))
     for g, one in enumerate(groups):
         mine, group = table[table[GROUP] == one], called.get(one, one)
@@ -238,7 +240,7 @@ def dots(study: Study, asked: Asked, answers: StudyAnswer) -> Figure:
     )  # fmt: skip
     up = axis(words, tickformat=".0%" if measure in SHARES else "")
     caption = f"One dot per {study.sheet.subject}; mean and 95% CI per group."
-    caption += " Lines join repeated measures." if asked.within else ""
+    caption += " Lines join repeated measures." if question.within else ""
     caption += f" The {len(shown)} of {n} with the smallest p." if n > len(shown) else ""
     alt = f"{words} of {len(shown)} states in {len(groups)} groups: {', '.join(groups)}."
     return figure(traces, caption, alt, 360, xaxis=across, yaxis=up, shapes=bars, **key_above(", ".join(factors)))
@@ -330,5 +332,6 @@ def power(found: Power, subjects: str) -> Figure:
     place: Dict = {"shapes": [shape("line", (0, 1), (0.8, 0.8), xref="paper", line=dotted)], "annotations": [goal]}
     across = axis(f"{subjects} per group" if "pairs" not in found.sizes else "pairs")
     up = axis("power", tickformat=".0%", range=[0, 1.04])
-    caption = "Probability of p < .05 if the effect exists. Diamond: this study."
+    tests = f" after Holm over {found.n_tests} tests" if found.n_tests > 1 else ""
+    caption = f"Probability of significance{tests} if the effect exists. Diamond: this study."
     return figure(drawn, caption, "Power against sample size.", 300, xaxis=across, yaxis=up, **place)

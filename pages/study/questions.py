@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
 
 from gdm_core.errors import GdmError
-from gdm_core.study import Flow, Study
-from gdm_core.study.classes import BEFORE
+from gdm_core.study.classes import AFTER, BEFORE, is_number
+from gdm_core.study.design import Question
+from gdm_core.study.finding import Finding, answer_question
 from gdm_core.study.sheet import RECORDING, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
 from pages.study import work
-from pages.study.bring import Brought
 from pages.study.cropping import NOTHING
+from pages.study.sources import OpenStudy
 from pages.study.work import Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, several
@@ -33,80 +33,16 @@ SHORT = {
     "changes_per_min": "Transitions per minute",
 }
 CORRECTIONS = {"p_holm": "Holm (family-wise)", "p_bh": "Benjamini-Hochberg (FDR)"}
+TRENDS = {"trend": "Trend, and contrasts with the lowest", "any": "Any difference, levels in no order"}
 N_PERMUTATIONS = 10_000
 POOLED = "all, pooled"
-Where = tuple[tuple[str, tuple[Any, ...]], ...]
+Where = dict[str, list[Any]]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Settings of a comparison.
-
-    where       columns and the values that select recordings
-    experiment  chosen experiment or drug of a sheet with several, "" if there is one
-    pooled      caveat on experiments that are pooled
-    """
-
-    measure: str
-    between: tuple[str, ...]
-    within: str | None
-    blocks: str | None
-    covariates: tuple[str, ...]
-    where: Where
-    correction: str
-    experiment: str = ""
-    pooled: str = ""
-
-    @property
-    def design(self) -> dict[str, Any]:
-        """Arguments of every comparison."""
-        where = {column: list(values) for column, values in self.where}
-        return {"within": self.within, "blocks": self.blocks, "where": where}
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of `Study.compare` and `Study.flow` that differ from their defaults."""
-        given = {**self.design, "covariates": list(self.covariates)}
-        return {name: value for name, value in given.items() if value}
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """Settings as JSON values for a study file."""
-        where = [[column, [format_value(value) for value in values]] for column, values in self.where]
-        return asdict(self) | {"where": where}
-
-    @property
-    def one(self) -> str | list[str]:
-        """Compared columns as written in a script."""
-        return self.between[0] if len(self.between) == 1 else list(self.between)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return (self.measure, self.between, self.within, self.blocks, self.covariates, self.where)
-
-
-@dataclass(frozen=True)
-class StudyAnswer:
-    """Result of a comparison; `table` is None and `trouble` an error if it failed.
-
-    per_unit   adjusted values of each animal and state
-    means      adjusted means of groups, with intervals
-    confounds  columns of the sheet that are associated with the groups
-    """
-
-    flow: Flow | None
-    no_flow: str
-    table: pd.DataFrame | None = None
-    per_unit: pd.DataFrame | None = None
-    means: pd.DataFrame | None = None
-    confounds: pd.DataFrame | None = None
-    trouble: str = ""
-
-
-def choose(brought: Brought, page: Frame) -> Asked | None:
+def choose(opened: OpenStudy, page: Frame) -> Question | None:
     """Show the controls of a comparison; return None if the sheet has nothing to compare."""
     shell.section("Question")
-    study, of = brought.study, brought.of
+    study, of = opened.study, opened.of
     frame, animal = study.conditions, study.sheet.animal
     offered = [str(c) for c in frame if c not in (RECORDING, "file") and frame[c].nunique() > 1]  # columns with groups
     groups = [c for c in offered if c != animal]
@@ -120,102 +56,103 @@ def choose(brought: Brought, page: Frame) -> Asked | None:
         (c for c in groups if c.casefold() in ("group", "treatment", "condition", "dose", "genotype")), groups[0]
     )
     first, other = [*saved.get("between", [usual]), NOTHING][:2]
-
     about = "A column of the sheet, such as group, dose or session."
     start = first if first in groups else usual
     between = one_of("Compare groups by", groups, start, key="between", of=of, help=about)
     measures = [*MEASURES, *[c for c in groups if pd.api.types.is_numeric_dtype(frame[c].dtype) and c != between]]
     called, start = {one: SHORT.get(one, one) for one in measures}, saved.get("measure", "usage")
     measure = one_of("Measure", called, start, key="measured", of=of)
-    where = _filter(brought, offered, saved)
-    where, experiment, pooled = _choose_experiment(brought, between, where, saved)
+    filters = list(dict(saved.get("where") or {}).items())
+    where = _filter(opened, offered, *(filters[0] if filters else (NOTHING, [])))
+    where |= _choose_experiment(opened, between, where, saved)
+    its_own = settings.key(of, settings.scope(between))
     with page.advanced:
         second = one_of("Second factor", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
+        trend = None
+        if second == NOTHING and is_number(frame[between]) and frame[between].nunique() > 2:
+            start = "any" if saved.get("trend") is False else "trend"
+            trend = False if one_of(f"Levels of {between}", TRENDS, start, key="trend", of=its_own) == "any" else None
         paired = [NOTHING, *([animal] if animal else []), *[c for c in groups if c not in (between, second)]]
         comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
         again = str(animal) if comes_again else NOTHING
         start = (saved.get("within") or NOTHING) if saved and between == first else again
-        its_own = settings.key(of, settings.scope(between))
         about = f"The {study.sheet.subject}, if each was recorded under several conditions."
         within = one_of("Repeated measures within", paired, start, key="within", of=its_own, help=about)
         others = [c for c in groups if c not in (between, second)]
         batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."
         blocks = one_of("Blocks", [NOTHING, *others], batch, key="blocks", of=of, help=about)
-        offered = [c for c in _offer_covariates(study, between, None if within == NOTHING else within) if c != second]
-        kept = [c for c in saved.get("covariates", []) if c in offered]
-        about = "Effects to adjust for, such as age or the length of recordings (min)."
-        covariates = several("Covariates", offered, kept, key="covariates", of=of, placeholder="none", help=about)
+        within_, blocks_ = (None if one == NOTHING else one for one in (within, blocks))
+        covariates, planned = _choose_covariates(opened, between, within_, (second, blocks), saved)
         correction = one_of("Correction", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)
     compared = (between,) if second in (NOTHING, between) else (between, second)
-    return Asked(
-        measure, compared, None if within == NOTHING else within, None if blocks == NOTHING else blocks,
-        tuple(c for c in covariates if c != blocks), where, correction, experiment, pooled,
+    return Question(
+        measure, compared, within=within_, blocks=blocks_, covariates=tuple(covariates), planned=tuple(planned), where=where,
+        trend=trend, correction=correction,
     )  # fmt: skip
 
 
-def _offer_covariates(study: Study, between: str, within: str | None) -> list[str]:
-    """Return the columns from before the treatment; adjusting for others can erase the question."""
+def _choose_covariates(
+    opened: OpenStudy, between: str, within: str | None, taken: tuple[str, ...], saved: dict[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Show the controls of covariates by class; columns of the design are not offered, as they erase the question."""
     try:
-        classes = study.classify_columns(between, within=within)
+        classes = opened.study.classify_columns(between, within=within)
     except GdmError:  # the comparison says why
-        return []
-    return [name for name, one in classes.items() if one.kind == BEFORE]
-
-
-def _choose_experiment(brought: Brought, between: str, where: Where, saved: dict[str, Any]) -> tuple[Where, str, str]:
-    """Ask which experiment to analyse if the sheet has several; return the filters, the answer and a caveat."""
-    study = brought.study
-    blocks = settings.text(settings.key("blocks", brought.of)) or saved.get("blocks") or ""
-    second = settings.text(settings.key("and", brought.of)) or ""
-    pooling = study.find_pooling(between, {column: list(values) for column, values in where}, [blocks, second])
-    if pooling is None:
-        return where, "", ""
-    its_own = settings.key(brought.of, settings.scope(between, pooling.column))
-    start = saved.get("experiment") or pooling.default
-    options = [*pooling.choices, POOLED]
-    chosen = one_of(f"{pooling.column} to analyse", options, start, key="experiment", of=its_own)
-    shell.quiet(pooling.question)
-    if chosen == POOLED:
-        return where, chosen, pooling.note
-    return (*where, (pooling.column, tuple(pooling.choices[chosen]))), chosen, ""
-
-
-def _filter(brought: Brought, offered: list[str], saved: dict[str, Any]) -> Where:
-    """Show the filter of recordings."""
-    frame, of = brought.study.conditions, brought.of
-    filters = saved.get("where") or []
-    column, values = (
-        filters[0] if len(filters) > bool(saved.get("experiment", "") not in ("", POOLED)) else (NOTHING, [])
+        classes = {}
+    kinds = {name: one.kind for name, one in classes.items() if one.kind in (BEFORE, AFTER) and name not in taken}
+    later = [name for name, kind in kinds.items() if kind == AFTER or name in saved.get("planned", [])]
+    about, its_own = (
+        "Columns that may follow from the groups, such as a severity score.",
+        settings.key(opened.of, settings.scope(between)),
     )
+    later = several(
+        "Outcomes or mediators", list(kinds), later, key="after", of=its_own, placeholder="none", help=about
+    )
+    found = []
+    for label, key, options, about in (
+        ("Covariates", "covariates", [c for c in kinds if c not in later], "Known before the treatment, such as age."),
+        ("Planned covariates", "planned", later, "Outcomes or mediators to adjust for, as planned in advance."),
+    ):
+        kept = [c for c in saved.get(key, []) if c in options]
+        found.append(
+            several(label, options, kept, key=key, of=opened.of, placeholder="none", help=about) if options else []
+        )
+    return found[0], found[1]
+
+
+def _choose_experiment(opened: OpenStudy, between: str, where: Where, saved: dict[str, Any]) -> Where:
+    """Ask which experiment to analyse if the sheet has several; return its filter."""
+    blocks = settings.text(settings.key("blocks", opened.of)) or saved.get("blocks") or ""
+    second = settings.text(settings.key("and", opened.of)) or ""
+    pooling = opened.study.find_pooling(between, where, [blocks, second])
+    if pooling is None:
+        return {}
+    its_own = settings.key(opened.of, settings.scope(between, pooling.column))
+    chosen = one_of(
+        f"{pooling.column} to analyse", [*pooling.choices, POOLED], POOLED if saved else pooling.default, key="experiment",
+        of=its_own,
+    )  # fmt: skip
+    shell.quiet(pooling.question)
+    return {} if chosen == POOLED else {pooling.column: pooling.choices[chosen]}
+
+
+def _filter(opened: OpenStudy, offered: list[str], column: str, values: list[Any]) -> Where:
+    """Show the filter of recordings, which starts with the values of a column."""
+    frame, of = opened.study.conditions, opened.of
     where = one_of("Filter by", [NOTHING, *offered], column, key="where", of=of)
     if where == NOTHING:
-        return ()
+        return {}
     by_word = {format_value(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
     kept = [format_value(value) for value in values if where == column and format_value(value) in by_word]
     its_own = settings.key(of, settings.scope(where))
     chosen = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
-    return ((where, tuple(by_word[word] for word in chosen)),) if chosen else ()
+    return {where: [by_word[word] for word in chosen]} if chosen else {}
 
 
-def answers(brought: Brought, asked: Asked) -> StudyAnswer | None:
-    """Return the results of a comparison once they are computed."""
-    study = brought.study
+def find(opened: OpenStudy, question: Question) -> Finding | None:
+    """Return the finding of a question once it is computed."""
 
-    def do(say: Say) -> StudyAnswer:
-        flow, no_flow = None, "The flow test compares the groups of one column."
-        say("Comparing how one state follows another", 0.1)
-        if len(asked.between) == 1:
-            try:
-                flow, no_flow = study.flow(asked.between[0], n_permutations=N_PERMUTATIONS, **asked.arguments), ""
-            except GdmError as error:
-                no_flow = str(error)
-        say("Comparing each state", 0.5)
-        try:
-            question = (asked.measure, asked.between)
-            table = study.compare(*question, n_permutations=N_PERMUTATIONS, **asked.arguments)
-            each, means = study.per_unit(*question, **asked.arguments), study.group_means(*question, **asked.arguments)
-            return StudyAnswer(flow, no_flow, table, each, means, study.find_confounds(asked.between, **asked.design))
-        except GdmError as error:
-            return StudyAnswer(flow, no_flow, trouble=str(error))
+    def do(say: Say) -> Finding:
+        return answer_question(opened.study, question, N_PERMUTATIONS, report=say)
 
-    return work.outcome("study-asking", (brought.key, "answers", asked.key), do, "This cannot be answered")
+    return work.outcome("study-asking", (opened.key, "finding", question.key), do, "This cannot be answered")

@@ -12,11 +12,12 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study import Study
+from gdm_core.study.design import Question
+from gdm_core.study.finding import Finding
 from gdm_core.study.robustness import check_robustness, describe_contradictions, describe_robustness
 from pages.lab.live.background import Task, show_progress, visitor_jobs
 from pages.study import answer
-from pages.study.bring import Brought
-from pages.study.questions import Asked, StudyAnswer
+from pages.study.sources import OpenStudy
 from pages.study.work import KEPT
 from pages.ui import shell
 
@@ -24,17 +25,17 @@ NAME = "study-robustness"
 _REFITS, _ROWS = f"{KEPT}refits", "robustness"  # refits of the current fit; key in a study file
 
 
-def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
+def show(opened: OpenStudy, question: Question, finding: Finding) -> None:
     """Show whether the conclusion holds under other seeds, numbers of states and definitions of states."""
-    rows, task = rows_of(brought, asked), None
-    if brought.refit is not None and answers.table is not None:
-        task = _task(brought, asked, answers)
+    rows, task = rows_of(opened, question), None
+    if opened.refit is not None and finding.table is not None:
+        task = _task(opened, question, finding)
         rows = task.value
     if rows is None or not len(rows):
         return
     st.html('<p class="gdm-panel-title gdm-study-part">Robustness</p>')
     if len(rows) > 1 or task is not None:
-        shell.finding(describe_robustness(rows, len(brought.variants)))
+        shell.finding(describe_robustness(rows, len(opened.variants)))
     st.html(_table(rows))
     if task is None:
         return
@@ -42,47 +43,46 @@ def show(brought: Brought, asked: Asked, answers: StudyAnswer) -> None:
     if not task.done:
         st.button("Cancel", key=f"{NAME}-stop", on_click=task.cancel, icon=":material/stop:")
     elif task.cancelled.is_set():
-        again = partial(visitor_jobs().forget, _key(brought, asked))
+        again = partial(visitor_jobs().forget, _key(opened, question))
         st.button("Continue the refits", key=f"{NAME}-again", on_click=again, icon=":material/refresh:")
 
 
-def caution(brought: Brought, asked: Asked) -> str:
+def caution(opened: OpenStudy, question: Question) -> str:
     """Return a warning if refits contradict the comparison; "" if none does so far."""
-    rows = rows_of(brought, asked)
+    rows = rows_of(opened, question)
     return "" if rows is None else describe_contradictions(rows)
 
 
-def rows_of(brought: Brought, asked: Asked) -> pd.DataFrame | None:
+def rows_of(opened: OpenStudy, question: Question) -> pd.DataFrame | None:
     """Return the finished fits of a comparison, or those in the opened study file; None without any."""
-    task = visitor_jobs().find(_key(brought, asked))
+    task = visitor_jobs().find(_key(opened, question))
     if task is not None:
         found: pd.DataFrame | None = task.value
         return found
-    saved = dict(brought.study.questions[0]) if brought.study.questions else {}
+    saved = dict(opened.study.questions[0]) if opened.study.questions else {}
     kept = saved.pop(_ROWS, None)
-    same = json.dumps(saved, sort_keys=True) == json.dumps(asked.plain, sort_keys=True)
-    return pd.DataFrame(kept) if kept and same else None
+    return pd.DataFrame(kept) if kept and saved == json.loads(question.key) else None
 
 
-def to_save(brought: Brought, asked: Asked) -> dict[str, Any]:
+def to_save(opened: OpenStudy, question: Question) -> dict[str, Any]:
     """Return the finished fits as JSON values for a study file."""
-    rows = rows_of(brought, asked)
+    rows = rows_of(opened, question)
     return {} if rows is None else {_ROWS: json.loads(rows.to_json(orient="records"))}
 
 
-def _key(brought: Brought, asked: Asked) -> tuple[Any, ...]:
-    return (NAME, brought.key, asked.key)
+def _key(opened: OpenStudy, question: Question) -> tuple[Any, ...]:
+    return (NAME, opened.key, question.key)
 
 
-def _task(brought: Brought, asked: Asked, answers: StudyAnswer) -> Task:
+def _task(opened: OpenStudy, question: Question, finding: Finding) -> Task:
     """Return the task of a comparison, which replaces that of an earlier one."""
-    jobs, key = visitor_jobs(), _key(brought, asked)
+    jobs, key = visitor_jobs(), _key(opened, question)
     if jobs.find(key) is None:
         jobs.end(NAME)
-    if st.session_state.get(_REFITS, ("", {}))[0] != brought.fit:
-        st.session_state[_REFITS] = brought.fit, {}
+    if st.session_state.get(_REFITS, ("", {}))[0] != opened.fit:
+        st.session_state[_REFITS] = opened.fit, {}
     refits: dict[str, Study] = st.session_state[_REFITS][1]
-    variants, refit = brought.variants, brought.refit
+    variants, refit = opened.variants, opened.refit
     assert refit is not None
     begin = {label: refit(settings) for label, settings in variants.items()} if jobs.find(key) is None else {}
     labels = {json.dumps(dict(settings), sort_keys=True): label for label, settings in variants.items()}
@@ -101,8 +101,8 @@ def _task(brought: Brought, asked: Asked, answers: StudyAnswer) -> Task:
             report("", 1.0)
             return refits[name]
 
-        assert answers.table is not None
-        for rows in check_robustness(brought.study, answers.table, answers.flow, fit, variants):
+        assert finding.table is not None
+        for rows in check_robustness(opened.study, finding.table, finding.flow, fit, variants):
             task.value, task.news = rows, len(rows)
         return task.value
 

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from gdm_core.study.design import Question
+from gdm_core.study.finding import Finding
 from gdm_core.study.sheet import RECORDING
-from pages.study import answer, checks, labels, leave, names, pictures
-from pages.study.bring import Brought
-from pages.study.questions import Asked, StudyAnswer
+from pages.study import answer, checks, export, labels, names, pictures
+from pages.study.sources import OpenStudy
 from pages.ui import settings, shell
 from pages.ui.controls import pick, tabs
 from pages.ui.plot import plot
@@ -21,48 +22,48 @@ RESULTS, OVER_TIME, STATES, RECORDINGS, CHECKS, EXPORT = TABS = (
 )  # fmt: skip
 
 
-def show(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
+def show(opened: OpenStudy, question: Question | None, finding: Finding | None) -> None:
     """Show the tabs; only the open one is drawn."""
     for name, place in tabs(TABS):
         if not place.open:
             continue
         with place:
             if name == STATES:
-                _states(brought, asked, answers)
+                _states(opened, question, finding)
             elif name == RECORDINGS:
-                _recordings(brought, asked)
+                _recordings(opened, question)
             elif name == EXPORT:
-                leave.panel(brought, asked, answers)
-            elif asked is None:
+                export.panel(opened, question, finding)
+            elif question is None:
                 shell.empty("No result yet", "The sheet needs a column that differs between recordings.")
-            elif answers is None:
+            elif finding is None:
                 shell.empty("No result yet", "Wait for the comparison to finish.")
             elif name == CHECKS:
-                checks.show(brought, asked, answers)
-            elif answers.table is None:
+                checks.show(opened, question, finding)
+            elif finding.table is None:
                 shell.empty("No result yet", "Choose another comparison on the left.")
             elif name == RESULTS:
-                answer.table(brought, asked, answers.table)
+                answer.table(opened, question, finding)
             else:
-                _transitions_and_time(brought, asked, answers, answers.table)
+                _transitions_and_time(opened, question, finding, finding.table)
 
 
-def _transitions_and_time(brought: Brought, asked: Asked, answers: StudyAnswer, table: pd.DataFrame) -> None:
+def _transitions_and_time(opened: OpenStudy, question: Question, finding: Finding, table: pd.DataFrame) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
-        if answers.flow is None:
-            shell.empty("No transitions to compare", answers.no_flow)
+        if finding.flow is None:
+            shell.empty("No transitions to compare", finding.no_flow)
         else:
-            made = pictures.changes(brought.study, answers.flow)
-            plot(made, key="study-changes", filename=f"{brought.name}-changes")
+            made = pictures.changes(opened.study, finding.flow)
+            plot(made, key="study-changes", filename=f"{opened.name}-changes")
     with right:
-        _over_time(brought, asked, table)
+        _over_time(opened, question, table)
 
 
-def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
+def _over_time(opened: OpenStudy, question: Question, table: pd.DataFrame) -> None:
     """Draw the usage of a state over the recording by group."""
-    study = brought.study
-    place = _state(brought, "Usage over time of", answer.surest(table, len(study.states)))
+    study = opened.study
+    place = _state(opened, "Usage over time of", answer.surest(table, len(study.states)))
     counts, frame = study.counts, study.conditions
     longest = max(one.n_samples / one.rate_hz for one in counts.recordings)
     bin_s = BIN_S if longest >= 3 * BIN_S else max(longest / 6, 1e-9)
@@ -70,41 +71,43 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     parts = []
     for row, usage in enumerate(counts.usage_over_time(bin_s)):
         its_row = frame.iloc[row]
-        if its_row[list(asked.between)].notna().all() and all(its_row[c] in values for c, values in asked.where):
+        if its_row[list(question.between)].notna().all() and all(
+            its_row[c] in values for c, values in question.where.items()
+        ):
             seen = counts.recordings[row].n_samples / counts.rates[row] / bin_s
             usage = usage[: max(1, round(seen))]  # an incomplete minute would have the widest interval
             minutes = (np.arange(len(usage)) + 0.5) * bin_s / 60
-            its = {name: its_row[name] for name in {unit, *asked.between}}
+            its = {name: its_row[name] for name in {unit, *question.between}}
             parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))
-    whole = pictures.with_groups(asked, pd.concat(parts, ignore_index=True))
+    whole = pictures.with_groups(question, pd.concat(parts, ignore_index=True))
     each = whole.groupby([pictures.GROUP, unit, "minute"], sort=False)["usage"].mean().reset_index()
     drawn = pictures.intervals(each, unit)
     drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # only the longest recordings reach the end
     words = f"Usage of {study.state_name(study.states[place])}"
     made = pictures.over_time(drawn, pictures.groups_of(table), words, study.sheet.subject)
-    plot(made, key="study-time", filename=f"{brought.name}-minutes")
+    plot(made, key="study-time", filename=f"{opened.name}-minutes")
 
 
-def _state(brought: Brought, label: str, first: int) -> int:
+def _state(opened: OpenStudy, label: str, first: int) -> int:
     """Return the position of the chosen state."""
-    words = {place: brought.study.state_name(state) for place, state in enumerate(brought.study.states)}
-    return pick(label, words, first, key=settings.key("state", brought.of), width=260)
+    words = {place: opened.study.state_name(state) for place, state in enumerate(opened.study.states)}
+    return pick(label, words, first, key=settings.key("state", opened.of), width=260)
 
 
-def _states(brought: Brought, asked: Asked | None, answers: StudyAnswer | None) -> None:
+def _states(opened: OpenStudy, question: Question | None, finding: Finding | None) -> None:
     """Show the states, their names and clips."""
-    names.name_states(brought)
-    table = None if answers is None else answers.table
-    first = 0 if table is None else answer.surest(table, len(brought.study.states))
+    names.name_states(opened)
+    table = None if finding is None else finding.table
+    first = 0 if table is None else answer.surest(table, len(opened.study.states))
     st.html('<p class="gdm-panel-title gdm-study-part">Clips</p>')
-    labels.show_clips(brought, asked, _state(brought, "Clips of", first))
+    labels.show_clips(opened, question, _state(opened, "Clips of", first))
 
 
-def _recordings(brought: Brought, asked: Asked | None) -> None:
+def _recordings(opened: OpenStudy, question: Question | None) -> None:
     """Show the strips and the sheet as read, with excluded and flagged recordings."""
-    study = brought.study
-    if asked is not None:  # else they are in the picture
-        answer.draw_strips(brought, asked)
+    study = opened.study
+    if question is not None:  # else they are in the picture
+        answer.draw_strips(opened, question)
     counts = study.counts
     table = study.conditions.copy()
     table.insert(1, "labelled minutes", np.round(counts.labelled_minutes, 2))
@@ -112,7 +115,7 @@ def _recordings(brought: Brought, asked: Asked | None) -> None:
     table.insert(3, "flagged", [study.flagged.get(name, "") for name in table[RECORDING]])
     if not study.flagged:
         table = table.drop(columns="flagged")
-    for note in dict.fromkeys([*answer.left_out(brought), *study.notes]):
+    for note in dict.fromkeys([*answer.left_out(opened), *study.notes]):
         shell.quiet(note)
     two = {"labelled minutes": st.column_config.NumberColumn(format="%.2f")}
     show_table(table, 460, "study-sheet-table", column_config=two)

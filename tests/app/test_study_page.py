@@ -21,7 +21,7 @@ from gdm_core.errors import DataError
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
-from pages.study import agreement, bring, files, labels, leave, pictures, questions, work
+from pages.study import agreement, export, files, labels, pictures, questions, sources, work
 from pages.ui.uploads import Upload
 from tests.support.controls import control
 from tests.support.drawn import record, words
@@ -37,9 +37,9 @@ STATES = {"data": "A folder below the data folder", "hold": "States from another
 @pytest.fixture(autouse=True)
 def _no_hurry(engine, monkeypatch):
     monkeypatch.setattr(work, "AT_ONCE_S", 60.0)
-    monkeypatch.setattr(bring, "MINUTES", 1.0)
-    monkeypatch.setattr(bring, "list_variants", lambda *_: {})  # refits would outlast their test
-    for module in (questions, leave):
+    monkeypatch.setattr(sources, "MINUTES", 1.0)
+    monkeypatch.setattr(sources, "list_variants", lambda *_: {})  # refits would outlast their test
+    for module in (questions, export):
         monkeypatch.setattr(module, "N_PERMUTATIONS", PERMUTATIONS)
 
 
@@ -218,7 +218,7 @@ def test_labels_of_some_animals_apply_to_all(engine, monkeypatch):
     app.button(key="study-fit").click().run()
     until(lambda: "Label clips of at least two behaviours" in words(app.run()))
     marks = [("animal01_session1", 100 * i, 100 * i + 40, ["calm", "lively"][i % 2]) for i in range(1, 9)]
-    monkeypatch.setattr(labels, "marks_of", lambda brought: marks)
+    monkeypatch.setattr(labels, "marks_of", lambda opened: marks)
     app.run()
     app.segmented_control(key="compared").set_value("labels").run()
     said = words(app)
@@ -275,7 +275,7 @@ def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
         return asdict(Probe(model, dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0))
 
     monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
-    monkeypatch.setattr(bring.fits, "fit_study", lambda *_, **__: lambda say: of_model())
+    monkeypatch.setattr(sources.fits, "fit_study", lambda *_, **__: lambda say: of_model())
     app = opened("study", animals="4", found="Fitted", view="Export")
     app.button(key="study-suggest").click().run()
     names = [trial.name.partition("_")[0] for trial in tried[0]]
@@ -323,12 +323,12 @@ def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
             begun.append((config["n_states"], config["seed"]))
             while more.get("priority") is not None and not release.wait(0.01):
                 say("", 0.0)
-            return bring._true_study(4, "Groom 50% longer", 0)
+            return sources._true_study(4, "Groom 50% longer", 0)
 
         return do
 
-    monkeypatch.setattr(bring.fits, "fit_study", prepared)
-    monkeypatch.setattr(bring, "list_variants", list_variants)
+    monkeypatch.setattr(sources.fits, "fit_study", prepared)
+    monkeypatch.setattr(sources, "list_variants", list_variants)
     app = opened("study", animals="4", found="Fitted", view="Export")
     app.button(key="study-fit").click().run()
     until(lambda: len(begun) == 2)

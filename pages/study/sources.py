@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -65,42 +65,71 @@ LOOK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Brought:
-    """An open study.
+class Source:
+    """Where a study comes from.
 
     key      identifies its content
     of       scope of its controls; "" for simulated animals
     name     stem of exported files
     about    one-line description
     private  whether the data were uploaded
-    imports, code   Python code that recreates `study`
+    imports, code   Python code that recreates `recordings` and `sheet`, or `study`
+    described   Python code that completes `study` after a fit
     notes    notes from loading, in addition to those of the study
-    trials   returns the recordings; None if there are only states
-    fit      identifies the fit, "" without one
-    variants, refit   settings of other fits by label, and a function that prepares one
+    preparation   sentences about the recordings for the methods paragraph
     poses    returns the poses of a recording; None if it has none
     starts   seconds that were cut off at the start of a recording
-    step     samples of a recording from one window to the next, 1 without windows
     """
 
     key: str
     of: str
     name: str
     about: str
-    study: Study
     private: bool
-    imports: Sequence[str]
-    code: Sequence[str]
-    notes: Sequence[str] = field(default=())
-    trials: Callable[[], Mapping[str, Trial]] | None = None
+    imports: tuple[str, ...]
+    code: tuple[str, ...]
+    described: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    preparation: tuple[str, ...] = ()
     poses: Callable[[str], KeypointTable | None] = lambda name: None
     starts: Mapping[str, float] = field(default_factory=dict)
+
+    def open(self, study: Study, **more: Any) -> OpenStudy:
+        """Return the open study with further fields of `OpenStudy`, or others in place of those of the source."""
+        return OpenStudy(**{**vars(self), "study": study, **more})
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OpenStudy(Source):
+    """A study on the page.
+
+    trials   returns the recordings; None if there are only states
+    step     samples of a recording from one window to the next, 1 without windows
+    fit      identifies the fit, "" without one
+    variants, refit   settings of other fits by label, and a function that prepares one
+    """
+
+    study: Study
+    trials: Callable[[], Mapping[str, Trial]] | None = None
     step: int = 1
     fit: str = ""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     refit: Callable[[Mapping[str, Any]], Callable[[Say], Study]] | None = None
 
 
+def choose(page: Frame) -> OpenStudy | None:
+    """Return the chosen study; None, with instructions in place of the picture, if there is none."""
+    with page.controls:
+        shell.section("Study")
+        source = one_of("From", SOURCES, key="data")
+    if source == "saved":
+        return _open_saved(page)
+    if source in ("files", "folder"):
+        return _open_files(page, source)
+    return _simulate(page)
+
+
+# ---- simulated animals ---------------------------------------------------------------------------------------------------
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _cohort(n_animals: int, change: str, seed: int) -> cohort.Cohort:
     return cohort.simulate(n_animals, change=CHANGES[change], n_sessions=SESSIONS, minutes=MINUTES, seed=seed)
@@ -109,23 +138,16 @@ def _cohort(n_animals: int, change: str, seed: int) -> cohort.Cohort:
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _true_study(n_animals: int, change: str, seed: int) -> Study:
     made = _cohort(n_animals, change, seed)
-    return Study.from_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
+    study = Study.from_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
+    return replace(study, origin="The true states of the simulation were used.")
 
 
-def choose(page: Frame) -> Brought | None:
-    """Return the chosen study; None, with instructions in place of the picture, if there is none."""
-    with page.controls:
-        shell.section("Study")
-        source = one_of("From", SOURCES, key="data")
-    if source == "saved":
-        return _saved(page)
-    if source in ("files", "folder"):
-        return _of_files(page, source)
-    return _simulated(page)
+@st.cache_resource(max_entries=4, show_spinner="Simulating animals")
+def _recordings(n_animals: int, change: str, seed: int) -> dict[str, Trial]:
+    return _cohort(n_animals, change, seed).recordings()
 
 
-# ---- simulated animals ---------------------------------------------------------------------------------------------------
-def _simulated(page: Frame) -> Brought | None:
+def _simulate(page: Frame) -> OpenStudy | None:
     """Show controls of simulated animals and return their study."""
     with page.controls:
         about = "The only true difference between the groups."
@@ -135,33 +157,24 @@ def _simulated(page: Frame) -> Brought | None:
     with page.advanced:
         n = number("Animals per group", *ANIMALS, 10, key="animals")
         seed = number("Simulation seed", *SEEDS, 0, key="dice")
-    made = CHANGES[change]
-    said = "None" if made is None else f"cohort.{made!r}"
-    key = f"simulated/{n}/{change}/{seed}"
-    imports = ["import pandas as pd", "from gdm_core import Study", "from gdm_studio.datasets import cohort"]
-    code = [f"animals = cohort.simulate({n}, change={said}, n_sessions={SESSIONS}, minutes={MINUTES:g}, seed={seed})"]
-    about = f"{2 * n} simulated animals, {2 * n * SESSIONS} recordings"
+    said = "None" if CHANGES[change] is None else f"cohort.{CHANGES[change]!r}"
+    source = Source(
+        f"simulated/{n}/{change}/{seed}", "", "simulated-animals", f"{2 * n} simulated animals, {2 * n * SESSIONS} recordings",
+        False, ("import pandas as pd", "from gdm_core import Study", "from gdm_studio.datasets import cohort"),
+        (f"animals = cohort.simulate({n}, change={said}, n_sessions={SESSIONS}, minutes={MINUTES:g}, seed={seed})",),
+    )  # fmt: skip
     if found == "fitted":
+        code = (*source.code, "recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)")
+        source = replace(source, of=settings.scope("fitted"), name="simulated-animals-fitted", code=code)
         sheet = pd.DataFrame(_cohort(n, change, seed).sheet)
-        code += ["recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)"]
-        return _fitted(
-            page, key, "study", settings.scope("fitted"), "simulated-animals-fitted", about, _recordings(n, change, seed), sheet,
-            imports, code,
-        )  # fmt: skip
-    code += [
-        "study = Study.from_states(animals.states, pd.DataFrame(animals.sheet), animals.rate_hz, cohort.BEHAVIOURS)"
-    ]
-    return Brought(key, "", "simulated-animals", about, _true_study(n, change, seed), False, imports, code,
-                   trials=lambda: _recordings(n, change, seed))  # fmt: skip
-
-
-@st.cache_resource(max_entries=4, show_spinner="Simulating animals")
-def _recordings(n_animals: int, change: str, seed: int) -> dict[str, Trial]:
-    return _cohort(n_animals, change, seed).recordings()
+        return _fit(page, source, _recordings(n, change, seed), sheet, "study")
+    made = "study = Study.from_states(animals.states, pd.DataFrame(animals.sheet), animals.rate_hz, cohort.BEHAVIOURS)"
+    trials = partial(_recordings, n, change, seed)
+    return source.open(_true_study(n, change, seed), code=(*source.code, made), trials=trials)
 
 
 # ---- a saved study -----------------------------------------------------------------------------------------------------
-def _saved(page: Frame) -> Brought | None:
+def _open_saved(page: Frame) -> OpenStudy | None:
     with page.controls:
         given = files.upload("Study file", files.SAVED, "The study file from the Export tab.")
     with page.picture:
@@ -169,22 +182,22 @@ def _saved(page: Frame) -> Brought | None:
             shell.empty("No study yet", "Choose a study file on the left.")
             return None
         file = given[0]
-        failed, words = "This study cannot be opened", f"Opening {file.name}"
         study = work.outcome(
-            "study-opening", ("saved", file.file_id), lambda say: Study.from_bytes(file.getvalue(), file.name), failed,
-            words=words,
+            "study-opening", ("saved", file.file_id), lambda say: Study.from_bytes(file.getvalue(), file.name),
+            "This study cannot be opened", words=f"Opening {file.name}",
         )  # fmt: skip
     if study is None:
         return None
-    return Brought(
-        f"saved/{file.file_id}", settings.scope(file.file_id), exports.slug(file.name.rpartition(".")[0] or file.name),
-        file.name, study, True,
-        ["from gdm_core import Study"], [f"study = Study.open({file.name!r})"],
+    name = exports.slug(file.name.rpartition(".")[0] or file.name)
+    source = Source(
+        f"saved/{file.file_id}", settings.scope(file.file_id), name, file.name, True,
+        ("from gdm_core import Study",), (f"study = Study.open({file.name!r})",),
     )  # fmt: skip
+    return source.open(study)
 
 
 # ---- files and a sheet ---------------------------------------------------------------------------------------------------
-def _of_files(page: Frame, source: str) -> Brought | None:
+def _open_files(page: Frame, source: str) -> OpenStudy | None:
     path, trouble = "", ""
     given: list[tuple[str, PathOrFile]] = []
     with page.controls:
@@ -237,94 +250,81 @@ def _of_files(page: Frame, source: str) -> Brought | None:
         if wrong and not leave:
             shell.quiet("Correct the problems above, or leave these recordings out.")
             return None
-    kept = found.without(wrong)
-    digest = settings.scope(sheet.to_json(), sorted(wrong))
-    notes = []
+    kept, notes = found.without(wrong), []
     for status, reasons in (("left out", wrong), ("not read", found.troubles)):
         for why, names in files.group_by_reason(reasons.items()).items():
             notes.append(f"{format_items(names, 'recording', status)} {why}")
-    if suffix:
-        notes.append(f"Names were matched without “{suffix}”.")
-    notes += limit_notes(found.notes)
-    return _studied(
-        page, kept, sheet, options, f"files/{of}/{digest}/{options}", settings.scope(of, digest), path, notes, suffix
-    )
-
-
-def _studied(
-    page: Frame, found: files.Read, sheet: pd.DataFrame, options: files.FileReading, key: str, of: str, path: str, notes: list[str],
-    suffix: str,
-) -> Brought | None:  # fmt: skip
-    """Return the study of files: at once from states, from recordings after a fit."""
-    name = exports.slug(path) if path else "study"
-    where = path or "recordings"
+    notes += [f"Names were matched without “{suffix}”."] if suffix else []
+    digest = settings.scope(sheet.to_json(), sorted(wrong))
     imports = ["from pathlib import Path", "from gdm_core import Study", "from gdm_studio.datasets import cohort_files"]
     imports += ["from gdm_core.study.sheet import match_by_suffix"] if suffix else []
-    code = [
+    code = (
         "# sheet.csv and the folder of recordings have to lie here.",
         'sheet = cohort_files.read_sheet("sheet.csv")',
-        f'files = cohort_files.list_files(Path("{where}"))',
-    ]
+        f'files = cohort_files.list_files(Path("{path or "recordings"}"))',
+    )
+    source_ = Source(
+        f"files/{of}/{digest}/{options}", settings.scope(of, digest), exports.slug(path) if path else "study", "", True,
+        tuple(imports), code, notes=(*notes, *limit_notes(found.notes)),
+    )  # fmt: skip
+    return _crop_and_open(page, source_, kept, sheet, options, bool(suffix))
+
+
+def _crop_and_open(
+    page: Frame, source: Source, found: files.Read, sheet: pd.DataFrame, options: files.FileReading, is_renamed: bool
+) -> OpenStudy | None:
+    """Return the study of files: at once from states, from recordings after a fit."""
     rate = (options.rate_hz or 1.0) if found.states else None
+    name = "states" if found.states else "recordings"
     with page.controls:
-        part = cropping.choose(sheet, not found.states, of)
+        part = cropping.choose(sheet, not found.states, source.of)
     try:
-        parts = cropping.cut(found.states or found.trials, sheet, part, rate, key)
+        parts = cropping.cut(found.states or found.trials, sheet, part, rate, source.key)
     except GdmError as error:
         with page.picture:
             shell.error("Recordings cannot be cropped", str(error))
         return None
-    cropped = cropping.code(part, parts, "states" if found.states else "recordings", rate)
-    imports += cropping.IMPORTS if cropped else ()
-    described = [cropping.DESCRIBED] if cropped else []
-    key, notes = f"{key}/{part}", [*notes, *parts.preparation]
+    cropped = cropping.code(part, parts, name, rate)
+    described = (cropping.DESCRIBED,) if cropped else ()
+    matched = (f"sheet = match_by_suffix(sheet, {name})[1]",) if is_renamed else ()
+    read = f"recordings = cohort_files.read_recordings(files, {options.rate_hz}, {options.features!r})"
     if rate is not None:
-        code += [
-            f"states, words = cohort_files.read_states(files, {rate:g})",
-            *(["sheet = match_by_suffix(sheet, states)[1]"] if suffix else []),
-            *cropped,
-            f"study = Study.from_states(states, sheet, {rate:g}, words{', starts' if cropped else ''})",
-            *described,
-        ]
-
-        def make(say: Say) -> Study:
-            study = Study.from_states(parts.recordings, sheet, rate, found.words, parts.starts)
-            return replace(study, preparation=parts.preparation)
-
-        with page.picture:
-            made = work.outcome("study-making", ("states", key), make, "This is no study yet", words="Counting")
-        if made is None:
-            return None
-        about = f"{len(found.states)} recordings, in states of another tool"
-        return Brought(key, of, name, about, made, True, imports, code, notes, starts=parts.starts)
-    code += [f"recordings = cohort_files.read_recordings(files, {options.rate_hz}, {options.features!r})"]
-    code += ["sheet = match_by_suffix(sheet, recordings)[1]"] if suffix else []
-    code += cropped
-    return _fitted(
-        page, key, of, of, name, f"{len(found.trials)} recordings", parts.recordings, sheet, imports, code, described,
-        private=True, notes=notes, preparation=parts.preparation, starts=parts.starts,
-        poses=lambda one: read_poses(found.sources[one], one, options.rate_hz),
+        read = f"states, words = cohort_files.read_states(files, {rate:g})"
+    source = replace(
+        source, key=f"{source.key}/{part}", imports=(*source.imports, *(cropping.IMPORTS if cropped else ())),
+        code=(*source.code, read, *matched, *cropped), described=described, notes=(*source.notes, *parts.preparation),
+        preparation=parts.preparation, starts=parts.starts,
     )  # fmt: skip
+    if rate is None:
+        poses = lambda one: read_poses(found.sources[one], one, options.rate_hz)  # noqa: E731
+        source = replace(source, about=f"{len(found.trials)} recordings", poses=poses)
+        return _fit(page, source, parts.recordings, sheet, source.of)
+
+    def make(say: Say) -> Study:
+        study = Study.from_states(parts.recordings, sheet, rate, found.words, parts.starts)
+        return replace(study, preparation=parts.preparation, rate_source="set by the analyst")
+
+    with page.picture:
+        made = work.outcome("study-making", ("states", source.key), make, "This is no study yet", words="Counting")
+    if made is None:
+        return None
+    call = f"study = Study.from_states(states, sheet, {rate:g}, words{', starts' if cropped else ''})"
+    about = f"{len(found.states)} recordings, in states of another tool"
+    return source.open(made, code=(*source.code, call, *described), about=about)
 
 
+# ---- one model for all animals ---------------------------------------------------------------------------------------------
 @st.cache_resource(scope="session", max_entries=2, show_spinner="Summarising windows")
 def _summarised(key: str, _recordings: Mapping[str, Trial], window: int) -> dict[str, Trial]:
     return {name: windows.summarise(one, window)[0] for name, one in _recordings.items()}
 
 
-# ---- one model for all animals ---------------------------------------------------------------------------------------------
-def _fitted(
-    page: Frame, key: str, model_of: str, of: str, name: str, about: str, recordings: Mapping[str, Trial], sheet: pd.DataFrame,
-    imports: Sequence[str], code: Sequence[str], described: Sequence[str] = (), *, private: bool = False,
-    preparation: Sequence[str] = (), **more: Any,
-) -> Brought | None:  # fmt: skip
+def _fit(
+    page: Frame, source: Source, recordings: Mapping[str, Trial], sheet: pd.DataFrame, model_of: str
+) -> OpenStudy | None:
     """Show model controls and progress; return the study once the model is fitted.
 
-    model_of     scope of the model's controls
-    code         Python code that recreates `recordings` and `sheet`
-    described    Python code that completes `study`
-    private      whether results must not be written to disk
-    preparation  sentences about the recordings for the methods paragraph
+    model_of   scope of the model's controls
     """
     with page.controls:
         model_place = st.expander("Model", icon=":material/model_training:")
@@ -333,57 +333,53 @@ def _fitted(
     step = 1
     if window is not None:
         rate_hz = next(iter(recordings.values())).rate_hz
-        recordings = _summarised(key, recordings, window)
+        recordings = _summarised(source.key, recordings, window)
         step = round(rate_hz / next(iter(recordings.values())).rate_hz)
-        key, about = f"{key}/{window}", f"{about} in windows of {window} samples"
-        code = [
-            *code,
-            f"recordings = {{name: windows.summarise(one, {window})[0] for name, one in recordings.items()}}",
-        ]
-        imports = [*imports, "from gdm_studio.datasets import windows"]
-    known = match_sheet(sheet, recordings, RESERVED)
-    first = next(iter(recordings.values()))
+        summary = f"recordings = {{name: windows.summarise(one, {window})[0] for name, one in recordings.items()}}"
+        sentence = f"States are of windows of {window} samples ({window / rate_hz:.3g} s), one every {step}."
+        source = replace(
+            source, key=f"{source.key}/{window}", about=f"{source.about} in windows of {window} samples",
+            code=(*source.code, summary), imports=(*source.imports, "from gdm_studio.datasets import windows"),
+            preparation=(*source.preparation, sentence),
+        )  # fmt: skip
+    known, first = match_sheet(sheet, recordings, RESERVED), next(iter(recordings.values()))
     samples = sum(one.n_samples for one in recordings.values())
     with model_place:
         choice = model_controls.choose(
             n_channels=first.n_channels, n_samples=min(samples, fitting.MOST_SAMPLES), n_states=n_states or 8,
             n_latent=min(6, first.n_channels), defined_by="dynamics" if window is None else "position", of=model_of,
         )  # fmt: skip
-    its_own = f"{key}/{choice.family}/{json.dumps(dict(choice.config), sort_keys=True)}"
+    its_own = f"{source.key}/{choice.family}/{json.dumps(dict(choice.config), sort_keys=True)}"
+    prepared = partial(
+        fits.fit_study, recordings, known, choice.family, preparation=source.preparation, keep=not source.private
+    )
     with page.picture:
         if st.session_state.get(_GO) != its_own:
-            seconds = 0.5 + min(samples, fitting.MOST_SAMPLES) * 1.5e-4
+            seconds = fits.estimate_seconds(recordings)
             shell.empty(
                 f"{len(recordings)} recordings, {samples:,} {'samples' if window is None else 'windows'}",
-                f"One model is fitted, with equal weight for all {known.subjects} and blind to the sheet: "
-                f"{live.estimate_wait(seconds)}. "
+                f"One model is fitted, with equal weight for all {known.subjects} and blind to the sheet: fit "
+                f"{live.estimate_wait(seconds[0])}, then {len(recordings)} recordings to decode, {live.estimate_wait(seconds[1])}. "
                 "The fit continues if you leave this page.",
             )
             shell.begin_button(
                 "Fit one model to all recordings", partial(_set, _GO, its_own), type="primary", key="study-fit"
             )
             if window is None:
-                _suggest(key, recordings, known, choice)
+                _suggest(source.key, recordings, known, choice)
             return None
-        do = fits.fit_study(recordings, known, choice.family, choice.config, preparation, keep=not private)
+        do = prepared(choice.config)
         study = work.outcome("study-fit", ("fit", its_own), do, "The fit failed", what="the fit")
     if study is None:
         return None
-    study = replace(study, why_k=_explain_k(key, choice, n_states))
-
-    def refit(config: Mapping[str, Any]) -> Callable[[Say], Study]:
-        return fits.fit_study(
-            recordings, known, choice.family, config, preparation, keep=not private, priority=Priority.LOW
-        )
-
     module, family = FAMILIES[choice.family]
-    return Brought(
-        its_own, of, name, f"{about}, {choice.n_states} states found by one model", study, private,
-        [*imports, f"from {module} import {family}"],
-        [*code, f"model = {Fit(choice.family, choice.config, ()).call}",
-         "study = Study.fit(recordings, sheet, model)", *described],
-        trials=lambda: recordings, step=step, fit=its_own, refit=refit,
-        variants=list_variants(choice.family, choice.config), **more,
+    call = (f"model = {Fit(choice.family, choice.config, ()).call}", "study = Study.fit(recordings, sheet, model)")
+    return source.open(
+        replace(study, why_k=_explain_k(source.key, choice, n_states)), key=its_own, fit=its_own, step=step,
+        about=f"{source.about}, {choice.n_states} states found by one model",
+        imports=(*source.imports, f"from {module} import {family}"), code=(*source.code, *call, *source.described),
+        trials=lambda: recordings, refit=partial(prepared, priority=Priority.LOW),
+        variants=list_variants(choice.family, choice.config),
     )  # fmt: skip
 
 

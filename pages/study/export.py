@@ -1,0 +1,116 @@
+"""Exports of a study: tables, methods paragraph, script and study file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import streamlit as st
+
+from gdm_core.analysis.tables import csv
+from gdm_core.study import Study
+from gdm_core.study.design import Question
+from gdm_core.study.finding import Finding
+from gdm_core.study.layouts import to_prism, to_wide
+from gdm_core.study.robustness import describe_robustness
+from pages.study import labels, names, robust
+from pages.study.questions import N_PERMUTATIONS
+from pages.study.sources import OpenStudy
+from pages.ui import exports, shell
+from pages.ui.controls import text
+from pages.ui.downloads import download
+
+
+def panel(opened: OpenStudy, question: Question | None, finding: Finding | None) -> None:
+    """Show the methods paragraph and download buttons; figures are saved with the buttons next to them."""
+    found = finding.tests if finding is not None else []
+    st.html('<p class="gdm-panel-title">Methods paragraph</p>')
+    paragraph = st.container()
+    opened = replace(opened, study=_explain_k(opened))
+    methods = opened.study.methods(*found, correction="p_holm" if question is None else question.correction)
+    rows = None if question is None else robust.rows_of(opened, question)
+    if rows is not None and len(rows) > max(1, len(opened.variants)):  # all refits have ended
+        methods += f" {describe_robustness(rows)}"
+    paragraph.code(methods, language=None, wrap_lines=True)
+    left, middle, right = st.columns(3, gap="medium")
+    with left:
+        st.html('<p class="gdm-panel-title">Results</p>')
+        download("Methods (text)", methods.encode, f"{opened.name}-methods.txt", key="study-methods")
+        for key, (label, make) in _tables(opened, finding).items():
+            download(label, make, f"{opened.name}-{key}.csv", key=f"study-{key}-csv")
+    with middle:
+        st.html('<p class="gdm-panel-title">Study</p>')
+        kept = whole(opened, question)  # now: a download has no session
+        download("Study file", kept.to_bytes, f"{opened.name}.study", key="study-file")
+        shell.quiet("Everything in one file. Open it here, with Study.open or with gdm study.")
+    with right:
+        st.html('<p class="gdm-panel-title">Code</p>')
+        download("Python script", lambda: script(opened, question).encode(), f"{opened.name}.py", key="study-script")
+
+
+def _explain_k(opened: OpenStudy) -> Study:
+    """Ask for the reason for K unless a search gave it; return the study with the reason."""
+    study = opened.study
+    if study.model is None or study.origin or study.why_k.startswith("K "):
+        return study
+    about = "Such as a pilot study or an earlier paper; for the methods paragraph."
+    return replace(study, why_k=text("Why this K?", study.why_k, key="why", of=opened.of, max_chars=300, help=about))
+
+
+def _tables(opened: OpenStudy, finding: Finding | None) -> dict[str, tuple[str, Callable[[], bytes]]]:
+    """Return label and content of each CSV."""
+    study = opened.study
+    found: dict[str, tuple[str, Callable[[], bytes]]] = {}
+    if finding is not None and finding.table is not None:
+        tests, each = finding.table, finding.per_unit
+        found["tests"] = ("Tests (CSV)", lambda: csv(tests))
+        if each is not None:
+            subject = study.sheet.subject
+            found["tidy"] = (f"Per {subject}, tidy (CSV)", lambda: csv(each))
+            found["wide"] = (f"Per {subject}, wide (CSV)", lambda: csv(to_wide(each)))
+            found["prism"] = ("By group, for Prism (CSV)", lambda: csv(to_prism(each)))
+    found["measures"] = ("Per recording (CSV)", lambda: csv(study.measures()))
+    found["bouts"] = ("Bouts (CSV)", lambda: csv(study.bouts()))
+    found["changes"] = ("Transitions (CSV)", lambda: csv(study.transitions()))
+    return found
+
+
+def is_unsaved(opened: OpenStudy) -> bool:
+    """Return whether a reload would lose work."""
+    fitted = opened.private and opened.study.model is not None
+    return fitted or labels.have_changed(opened) or names.have_changed(opened)
+
+
+def whole(opened: OpenStudy, question: Question | None) -> Study:
+    """Return the study with its labels, comparison and robustness."""
+    questions = [] if question is None else [json.loads(question.key) | robust.to_save(opened, question)]
+    return replace(opened.study, marks=labels.marks_of(opened), questions=questions)
+
+
+def script(opened: OpenStudy, question: Question | None) -> str:
+    """Return a script that recreates the study and its comparison."""
+    lines = [f'"""The study of {exports.slug(opened.name)}, reproduced. Needs GDM Studio: {exports.install()}"""', ""]
+    needed = ["from pathlib import Path", "", *opened.imports, "from gdm_core.analysis.tables import csv"]
+    lines += [*dict.fromkeys(needed), "", *opened.code]
+    if opened.study.names and not opened.private:
+        lines += [f"study = study.with_names({dict(opened.study.names)!r})"]
+    lines += [
+        "",
+        "Path('measures.csv').write_bytes(csv(study.measures()))",
+        "Path('bouts.csv').write_bytes(csv(study.bouts()))",
+    ]
+    if question is not None:
+        one = question.between[0] if len(question.between) == 1 else list(question.between)
+        more = "".join(f", {name}={value!r}" for name, value in question.arguments.items())
+        lines += [
+            "",
+            f"table = study.compare({question.measure!r}, {one!r}{more}, n_permutations={N_PERMUTATIONS})",
+        ]
+        lines += ["Path('tests.csv').write_bytes(csv(table))", "print(table.to_string())"]
+        if len(question.between) == 1:
+            lines += [f"flow = study.flow({question.between[0]!r}{more}, n_permutations={N_PERMUTATIONS})"]
+            lines += ["print(flow.distance, flow.z, flow.p)", "print(study.methods(flow, table))"]
+        else:
+            lines += ["print(study.methods(table))"]
+    return "\n".join([*lines, ""])
