@@ -17,7 +17,7 @@ from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.study.sheet import Sheet, did_you_mean, format_items, format_list
 from gdm_core.study.states import Recording
-from gdm_core.study.text import count
+from gdm_core.text import plural
 from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, describe_missing
 
 MOST_SAMPLES = 200_000  # to fit to; more cost time and hardly change the states
@@ -103,7 +103,7 @@ def balance(recordings: Mapping[str, Trial], sheet: Sheet, notes: list[str], mos
             left -= share
     used = sum(one.n_samples for one in parts)
     notes.append(
-        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {count(len(has), sheet.subject)}, blind to "
+        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {plural(len(has), sheet.subject)}, blind to "
         "conditions."
     )
     return Trials(tuple(parts), "study")
@@ -137,7 +137,7 @@ def label_trials(
     labelled, everyone = {sheet.animals[name] for name in where}, set(sheet.animals.values())
     notes.append(
         f"Behaviour was described by {len(names)} labels, learned from {len(marks)} clips of {len(labelled)} of "
-        f"{count(len(everyone), sheet.subject)}."
+        f"{plural(len(everyone), sheet.subject)}."
     )
     stretches = tuple((where[name], start, stop, names.index(label)) for name, start, stop, label in marks)
     return Trials(tuple(recordings[name] for name in where), "study"), stretches, names

@@ -9,8 +9,8 @@ import numpy as np
 from gdm_core.study.record import Compared, FlowTested, Record
 from gdm_core.study.sheet import RECORDING, format_value
 from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, SHARES, STATE_MEASURES
-from gdm_core.study.text import count, format_minutes, format_p, format_rates, format_sizes, plural
-from gdm_core.text import listed
+from gdm_core.study.text import format_minutes, format_p, format_rates, format_sizes
+from gdm_core.text import listed, plural, pluralise
 
 if TYPE_CHECKING:
     from gdm_core.analysis.suggestions import Recommendation
@@ -21,11 +21,11 @@ _MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 
 def write_methods(record: Record) -> str:
     """Return the methods paragraph of a record."""
-    animals = "" if record.n_subjects is None else f" of {count(record.n_subjects, record.subject)}"
+    animals = "" if record.n_subjects is None else f" of {plural(record.n_subjects, record.subject)}"
     source = f" ({record.rate_source})" if record.rate_source else ""
     each = "" if record.n_recordings == 1 else " each"
     sentences = [
-        f"We analysed {count(record.n_recordings, RECORDING)}{animals} ({format_minutes(*record.minutes)}{each} with a state, "
+        f"We analysed {plural(record.n_recordings, RECORDING)}{animals} ({format_minutes(*record.minutes)}{each} with a state, "
         f"{format_rates(*record.rates_hz)}{source}).",
         *record.preparation,
         _describe_states(record),
@@ -54,14 +54,14 @@ def _describe_states(record: Record) -> str:
     if record.origin:
         return record.origin
     if not record.model:
-        return f"Behaviour was described by {count(record.n_states, 'state')}, which another tool found."
+        return f"Behaviour was described by {plural(record.n_states, 'state')}, which another tool found."
     settings = ", ".join(f"{name}{'' if ' ' in name else ' ='} {value}" for name, value in record.settings.items())
     why = record.why_k
     if not why.startswith("K "):
         why = f"K was set by the analyst: {why}" if why else "K was set by the analyst"
     return (
-        f"Behaviour was described by {count(record.n_states, 'state')}, which one {record.model} ({settings}) found for all "
-        f"{plural(record.subject)}, fitted to equally many samples of each {record.subject} and blind to conditions. {why}."
+        f"Behaviour was described by {plural(record.n_states, 'state')}, which one {record.model} ({settings}) found for all "
+        f"{pluralise(record.subject)}, fitted to equally many samples of each {record.subject} and blind to conditions. {why}."
     )
 
 
@@ -103,7 +103,7 @@ def _describe_comparison(one: Compared, word: str) -> str:
         f"{' '.join(parts)} ({format_sizes(one.sizes)}). The unit of analysis was the {one.unit}"
         + ("; recordings of one unit under the same condition were averaged." if one.is_averaged else "."),
         f"The test statistic ({one.test}) was compared with {one.n_permutations:,} random permutations"
-        + (f" within {plural(word) if question.within else strata}." if strata else "."),
+        + (f" within {pluralise(word) if question.within else strata}." if strata else "."),
     ]
     if one.n_tests > 1:
         sentences.append(
@@ -126,5 +126,5 @@ def _describe_comparison(one: Compared, word: str) -> str:
         )
     if one.n_rare:
         were = "was" if one.n_rare == 1 else "were"
-        sentences.append(f"{count(one.n_rare, 'rare state')} ({one.minimum}) {were} not tested.")
+        sentences.append(f"{plural(one.n_rare, 'rare state')} ({one.minimum}) {were} not tested.")
     return " ".join(sentences)

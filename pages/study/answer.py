@@ -18,8 +18,8 @@ from gdm_core.study.followup import assess_equivalence, order_findings
 from gdm_core.study.rare import advise_fewer_states
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
 from gdm_core.study.states import SHARES
-from gdm_core.study.text import MINUS, count, format_d, format_effect, format_p
-from gdm_core.text import listed
+from gdm_core.study.text import MINUS, format_d, format_effect, format_p
+from gdm_core.text import listed, plural
 from pages.study import pictures, work
 from pages.study.cropping import NOTHING
 from pages.study.files import group_by_reason
@@ -94,7 +94,7 @@ def card(opened: OpenStudy, question: Question, found: Finding, caution: str) ->
     if found.flow is not None:
         flow = found.flow
         shell.finding(flow_sentence(flow, question.between[0]))
-        n = f"n = {count(flow.n, flow.unit_word)}{'' if opened.study.sheet.animal else ' (no animal column chosen)'}"
+        n = f"n = {plural(flow.n, flow.unit_word)}{'' if opened.study.sheet.animal else ' (no animal column chosen)'}"
         shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, {format_p(flow.p)}, {n}.".replace("-", MINUS))
     elif found.no_flow and found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")
@@ -140,7 +140,7 @@ def _describe_unadjusted(table: pd.DataFrame, plain: pd.DataFrame, correction: s
         {str(name) for name in one["name"].iloc[order_findings(one, correction)]} for one in (table, plain)
     )
     if with_ == without:
-        return f"the same {count(len(without), 'state')} would differ." if without else "no state would differ either."
+        return f"the same {plural(len(without), 'state')} would differ." if without else "no state would differ either."
     lost, gained = sorted(without - with_), sorted(with_ - without)
     parts = [f"{format_list(lost)} would differ too"] if lost else []
     parts += [f"{format_list(gained)} would not differ"] if gained else []

@@ -11,7 +11,8 @@ from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
 from gdm_core.study.followup import describe_assumptions
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
-from gdm_core.study.text import count, format_difference
+from gdm_core.study.text import format_difference
+from gdm_core.text import plural
 from pages.study import agreement, answer, pictures, work
 from pages.study.sources import OpenStudy
 from pages.study.work import Say
@@ -65,7 +66,7 @@ def _power(opened: OpenStudy, question: Question, finding: Finding) -> None:
     pairs = "pairs" if question.within else f"{study.sheet.subjects} per group"
     shell.finding(
         f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) is significant after "
-        f"correction over {count(found.n_tests, 'test')} with {found.power:.0%} probability; {needed} {pairs} give 80%."
+        f"correction over {plural(found.n_tests, 'test')} with {found.power:.0%} probability; {needed} {pairs} give 80%."
     )
     plot(pictures.power(found, study.sheet.subjects), key="study-power-curve", filename=f"{opened.name}-power")
     for one in found.notes:
