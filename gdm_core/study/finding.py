@@ -8,10 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from gdm_core.errors import GdmError
+from gdm_core.errors import ConfigError, GdmError
 from gdm_core.study.design import Question
 from gdm_core.study.flow import Flow
 from gdm_core.study.followup import assess_equivalence
+from gdm_core.study.states import CHANGE_MEASURES
 from gdm_core.study.study import Study
 
 
@@ -21,6 +22,8 @@ class Finding:
 
     no_flow      why there is no flow test
     unadjusted   the comparison without covariates, None if there are none
+    log_ratios   the comparison of log-ratios of shares, if shares were compared, which sum to one
+    recordings   mixed model of all recordings, if recordings of one animal were averaged
     per_unit     adjusted values of each animal and state
     means        adjusted means of groups, with intervals
     confounds    columns of the sheet, and which of them are associated with the groups
@@ -30,6 +33,8 @@ class Finding:
     no_flow: str = "The flow test compares the groups of one column."
     table: pd.DataFrame | None = None
     unadjusted: pd.DataFrame | None = None
+    log_ratios: pd.DataFrame | None = None
+    recordings: pd.DataFrame | None = None
     per_unit: pd.DataFrame | None = None
     means: pd.DataFrame | None = None
     confounds: pd.DataFrame | None = None
@@ -63,12 +68,17 @@ def answer_question(
             found = replace(found, no_flow=str(error))
     report("Comparing each state", 0.5)
     try:
+        table = study.compare(question.measure, question.between, **asked, **options)
         plain = options | {"covariates": (), "planned": ()}
         return replace(
             found,
-            table=study.compare(question.measure, question.between, **asked, **options),
+            table=table,
+            recordings=_compare_recordings(study, table),
             unadjusted=study.compare(question.measure, question.between, **asked, **plain)
             if question.covariates + question.planned
+            else None,
+            log_ratios=study.compare("log_ratio", question.between, **asked, **options)
+            if question.measure == "usage"
             else None,
             per_unit=study.per_unit(question.measure, question.between, **options),
             means=study.group_means(question.measure, question.between, **options),
@@ -76,6 +86,15 @@ def answer_question(
         )
     except GdmError as error:
         return replace(found, trouble=str(error))
+
+
+def _compare_recordings(study: Study, table: pd.DataFrame) -> pd.DataFrame | None:
+    if not table.attrs["averaged"] or table.attrs["question"].measure in CHANGE_MEASURES:
+        return None
+    try:
+        return study.compare_recordings(table)
+    except ConfigError:  # pairs, blocks or several groups
+        return None
 
 
 def follow_up(study: Study, table: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -1,8 +1,9 @@
-"""What follows a comparison: order of findings, pairs of groups, equivalence, and checks of assumptions."""
+"""What follows a comparison: order of findings, pairs and doses, a mixed model of recordings, and equivalence."""
 
 from __future__ import annotations
 
 import itertools
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import pandas as pd
 from gdm_core.errors import ConfigError
 from gdm_core.study.comparing import correct_p, is_trend, write_sentence
 from gdm_core.study.design import LEVEL, Design, Question
-from gdm_core.study.permutation import Floats, Model, correct_holm
-from gdm_core.study.sheet import format_value
+from gdm_core.study.means import CONFIDENCE
+from gdm_core.study.permutation import Floats, Ints, correct_holm
+from gdm_core.study.sheet import find_column, format_value
 from gdm_core.study.states import SHARES
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
     table   result of `compare` with three or more groups
     """
     question: Question = table.attrs["question"]
-    levels = study.levels(question)
+    levels = study.design(question).factors[0].levels
     if (
         len(question.between) > 1
         or len(levels) < 3
@@ -97,6 +99,68 @@ def compare_doses(study: Study, table: pd.DataFrame) -> pd.DataFrame:
     return pairs
 
 
+def compare_recordings(study: Study, table: pd.DataFrame, level: str | None = None) -> pd.DataFrame:
+    """Repeat a comparison by a mixed model of all recordings, with a random intercept for each animal (REML).
+
+    Columns are effect, its interval, p (t with the degrees of freedom between animals) and p_holm, for each row of the table.
+    Animals with more recordings weigh more, unlike in averages.
+
+    table   result of `compare` of two groups or a trend, without pairs or blocks
+    level   column of a second random intercept, such as litter or cage, whose number then gives the degrees of freedom
+    """
+    question: Question = table.attrs["question"]
+    design, (values, _) = study.design(question), study.measure_values(question.measure)
+    two = len(design.factors) == 1 and len(design.factors[0].levels) == 2
+    if design.paired or question.blocks or not (two or is_trend(design, question.trend)):
+        raise ConfigError("A mixed model of recordings compares two groups or a trend, without pairs or blocks.")
+    rows, animals = (
+        np.concatenate(design.rows),
+        np.repeat(np.arange(len(design.rows)), [len(its) for its in design.rows]),
+    )
+    amounts = design.levels[:, 0] if two else design.factors[0].amounts[design.levels[:, 0]]
+    exog = np.column_stack([np.ones(len(rows)), amounts[animals], design.covariates[animals]])
+    outer = (
+        animals
+        if level is None
+        else pd.factorize(study.conditions[find_column(study.conditions, level, "level")])[0][rows]
+    )
+    found = []
+    for column in range(values.shape[1]):
+        known = np.isfinite(values[rows, column]) & bool(np.isfinite(table["p"].iloc[column]))
+        fit = (
+            _fit_mixed(values[rows, column][known], exog[known], animals[known], outer[known]) if known.any() else None
+        )
+        found.append((np.nan,) * 4 if fit is None else fit)
+    result = pd.DataFrame(found, columns=["effect", "effect_low", "effect_high", "p"], index=table.index)
+    return table[["name"]].join(result.assign(p_holm=correct_holm(result["p"].to_numpy())))
+
+
+def _fit_mixed(y: Floats, exog: Floats, animals: Ints, outer: Ints) -> tuple[float, float, float, float] | None:
+    """Return the effect of the second column with its interval and p; None if the model cannot be fitted."""
+    from scipy import stats
+    from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
+
+    inner = None
+    if (outer != animals).any():  # animals within litters
+        each = [animals[outer == one] for one in np.unique(outer)]
+        matrices = [(its[:, None] == np.unique(its)).astype(np.float64) for its in each]
+        names = [[str(animal) for animal in np.unique(its)] for its in each]
+        inner = VCSpec(["animal"], [names], [matrices])
+    df = len(np.unique(outer)) - exog.shape[1]
+    scale = y.std()
+    if df < 1 or not scale > 0:
+        return None
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # a variance of zero is an estimate like any other
+        try:
+            fit = MixedLM(y / scale, exog, outer, exog_vc=inner).fit(reml=True)
+        except np.linalg.LinAlgError:
+            return None
+    effect, error = float(fit.params[1]) * scale, float(fit.bse[1]) * scale
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, df) * error
+    return effect, effect - half, effect + half, float(2 * stats.t.sf(abs(effect) / error, df))
+
+
 def repeat_comparison(study: Study, table: pd.DataFrame, **changes: Any) -> pd.DataFrame:
     """Ask the question of a comparison again, of another study or with other arguments."""
     q: Question = table.attrs["question"]
@@ -129,43 +193,3 @@ def assess_equivalence(table: pd.DataFrame, margin: float = MARGIN) -> pd.DataFr
     found["conclusion"] = np.select([different, found["p_holm"] < LEVEL], ["different", "equivalent"], "inconclusive")
     names = {"p": "p_equivalence", "p_holm": "p_equivalence_holm"}
     return found.drop(columns="p_bh").rename(columns=names)
-
-
-def check_assumptions(design: Design, values: Floats) -> pd.DataFrame:
-    """Return Shapiro-Wilk p of the residuals, and Brown-Forsythe p of equal variances, for each column of values [n, m].
-
-    Sessions are paired, so only their residuals are tested.
-    """
-    from scipy import stats
-
-    nothing = np.zeros((len(values), 0))
-    groups = (design.cells[:, None] == np.unique(design.cells)[1:]).astype(np.float64)
-    rows = []
-    for column in values.T:
-        known = np.isfinite(column)
-        model = Model.from_columns(groups[known], nothing[known], design.strata[known] * design.paired)
-        free = model.residuals(column[known][:, None])
-        free = (free - model.effect @ (model.effect.T @ free))[:, 0]
-        if design.paired and groups.shape[1] == 1:  # both sessions of an animal have one residual, with two signs
-            free = free[design.cells[known] == design.cells[0]]
-        parts = [column[known & (design.cells == cell)] for cell in np.unique(design.cells)]
-        testable = len(free) > 2 and np.ptp(free) > 1e-12
-        rows.append(
-            {
-                "normality_p": stats.shapiro(free).pvalue if testable else np.nan,
-                "equal_variance_p": stats.levene(*parts).pvalue
-                if testable and not design.paired and min(len(part) for part in parts) > 1
-                else np.nan,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def describe_assumptions(checks: pd.DataFrame) -> str:
-    """Return a sentence on the rows that deviate from the assumptions of the classical test."""
-    tested = int(checks["normality_p"].notna().sum())
-    odd, unequal = (int((checks[name] < LEVEL).sum()) for name in ("normality_p", "equal_variance_p"))
-    return (
-        f"Residuals deviate from normality in {odd} of {tested} rows (Shapiro-Wilk p < .05), variances differ in {unequal} "
-        "(Brown-Forsythe). Permutation p values assume neither normality nor, between two groups, equal variances."
-    )

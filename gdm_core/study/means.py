@@ -56,7 +56,7 @@ def mean_interval(values: Floats, measure: str) -> tuple[Floats, Floats, Floats]
             far = half / (mean * (1 - mean))
             low, high = special.expit(special.logit(mean) - far), special.expit(special.logit(mean) + far)
             at_edge = (mean <= 0) | (mean >= 1)
-        elif measure in STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES:
+        elif measure != "log_ratio" and measure in STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES:
             low, high = mean * np.exp(-half / mean), mean * np.exp(half / mean)
             at_edge = mean <= 0
         else:

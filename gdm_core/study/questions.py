@@ -12,7 +12,6 @@ import pandas as pd
 from gdm_core.study import comparing
 from gdm_core.study.classes import LENGTH, MISSING, SCORE, ColumnClass
 from gdm_core.study.design import Design, Question, make_design, unit_values
-from gdm_core.study.followup import check_assumptions
 from gdm_core.study.means import adjust_values, tabulate_means
 from gdm_core.study.permutation import Floats
 from gdm_core.study.sheet import ANIMAL, RECORDING, find_column, select_rows
@@ -34,7 +33,7 @@ def make_question(
 class StudyDesigns(StudyTables):
     """The part of a `Study` that turns questions into designs; see `StudyTables` for its fields."""
 
-    def _design(self, question: Question) -> Design:
+    def design(self, question: Question) -> Design:
         """Return the design of a question, with a note on experiments that it pools."""
         sheet = self.sheet
         if named := {
@@ -92,14 +91,14 @@ class StudyDesigns(StudyTables):
 
     def _columns(self, question: Question) -> tuple[Design, pd.DataFrame]:
         """Return the compared units, and their values of the columns without a role in the question."""
-        design, frame = self._design(question), self.conditions.assign(**self._recorded)
+        design, frame = self.design(question), self.conditions.assign(**self._recorded)
         roles = (*question.between, question.within, question.blocks, self.sheet.animal, RECORDING)
         return design, pd.DataFrame({c: unit_values(frame[c], design.rows) for c in frame if c not in roles})
 
     def adjusted_values(self, question: Question) -> tuple[Design, Floats, pd.DataFrame]:
         """Return the compared units, their adjusted values [n, m] and the labels of the columns."""
         values, labels = self.measure_values(question.measure)
-        design = self._design(question)
+        design = self.design(question)
         return design, adjust_values(design, design.average(values), comparing.is_trend(design, question.trend)), labels
 
     def per_unit(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
@@ -118,18 +117,6 @@ class StudyDesigns(StudyTables):
         return pd.concat([table, pd.concat([labels] * len(its), ignore_index=True)], axis=1).assign(
             **{measure: its.ravel()}
         )
-
-    def levels(self, question: Question) -> tuple[Any, ...]:
-        """Return the groups that a question compares, in order."""
-        return self._design(question).factors[0].levels
-
-    def check_assumptions(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return p values of tests of normality and equal variances, with a row for each row of a comparison.
-
-        table   result of `compare` between the groups of one column
-        """
-        design, values, labels = self.adjusted_values(table.attrs["question"])
-        return labels.join(check_assumptions(design.part(~design.unpaired), values[~design.unpaired]))
 
     def group_means(self, measure: str, between: str | Sequence[str], **options: Any) -> pd.DataFrame:
         """Return n, mean and 95% interval per group and state, adjusted for covariates and blocks.

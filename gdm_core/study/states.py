@@ -28,6 +28,7 @@ Codes = npt.NDArray[np.int32]
 # Measures and their descriptions: per state, per pair of states and per recording.
 STATE_MEASURES = {
     "usage": "mean share over the labelled time",
+    "log_ratio": "centred log-ratio of the mean share",
     "bouts": "number of bouts",
     "bouts_per_min": "bouts per minute of labelled time",
     "median_bout_s": "median length of a bout (s)",
@@ -162,6 +163,11 @@ class Counts:
                 found[row] = known.mean(axis=0, dtype=np.float64)[list(self.states)]
         return found
 
+    @cached_property
+    def zero_share(self) -> float:
+        """Share that replaces zeros in log-ratios: half of the smallest other one."""
+        return float(self.usage[self.usage > 0].min() / 2)
+
     def _count_changes(self, across_gaps: bool) -> Floats:
         recording, place, first, long = self.runs
         n, k = len(self.recordings), len(self.states)
@@ -200,6 +206,9 @@ class Counts:
         """Return a measure [R, K] of STATE_MEASURES; bout lengths are NaN for states without bouts."""
         if measure == "usage":
             return self.usage
+        if measure == "log_ratio":
+            logs = np.log(np.where(self.usage == 0, self.zero_share, self.usage))
+            return np.asarray(logs - logs.mean(axis=1, keepdims=True))
         bouts = self._sum_bouts()
         minutes = self.labelled_minutes[:, None]
         if measure == "bouts":

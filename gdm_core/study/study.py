@@ -21,7 +21,7 @@ from gdm_core.study import comparing, fitting
 from gdm_core.study.classes import LENGTH
 from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
-from gdm_core.study.followup import compare_doses, compare_pairs, has_contrasts
+from gdm_core.study.followup import compare_doses, compare_pairs, compare_recordings, has_contrasts
 from gdm_core.study.methods import write_methods
 from gdm_core.study.power import Power, estimate_power
 from gdm_core.study.questions import StudyDesigns, make_question
@@ -252,7 +252,7 @@ class Study(StudyDesigns):
         """
         question = make_question(measure, between, unit, within, blocks, covariates, planned, where, trend)
         values, labels = self.measure_values(measure)
-        design = self._design(question)
+        design = self.design(question)
         rows = np.concatenate(design.rows)
         occurrence = self._occurrence(
             rows, np.repeat(design.subjects, [len(one) for one in design.rows]), design.unit_word
@@ -265,6 +265,10 @@ class Study(StudyDesigns):
         if measure in SHARES:
             differences = found["effect_is"].str.contains(" minus ")
             found.loc[differences, ["effect_low", "effect_high"]] = found[["effect_low", "effect_high"]].clip(-1, 1)
+        if measure == "log_ratio" and (zeros := int((self.counts.usage[rows] == 0).sum())):
+            notes.append(
+                f"{zeros:,} shares of zero were replaced by {self.counts.zero_share:.2g}, half of the smallest other one."
+            )
         minutes = self.counts.labelled_minutes[rows]
         if measure in ("bouts", "changes") and minutes.max() > 1.1 * minutes.min():
             lengths = f"{minutes.min():.1f} to {minutes.max():.1f} minutes"
@@ -302,6 +306,14 @@ class Study(StudyDesigns):
         """
         return compare_doses(self, table) if table.attrs["n_contrasts"] else compare_pairs(self, table)
 
+    def compare_recordings(self, table: pd.DataFrame, level: str | None = None) -> pd.DataFrame:
+        """Repeat a comparison by a mixed model of all recordings, with a random intercept for each animal.
+
+        table   result of `compare` of two groups or a trend, without pairs or blocks
+        level   column of a second random intercept, such as litter or cage
+        """
+        return compare_recordings(self, table, level)
+
     @property
     def occurrence(self) -> Occurrence:
         """States that are common enough to test, over all recordings."""
@@ -321,7 +333,7 @@ class Study(StudyDesigns):
         counts                 compare numbers of changes, as von Ziegler et al. do; needs recordings of equal valid time
         options                unit, within, blocks, covariates, planned and where, as in `compare`
         """
-        design = self._design(make_question("flow", between, **options))
+        design = self.design(make_question("flow", between, **options))
         if counts:
             check_lengths(self.counts.labelled_minutes[np.concatenate(design.rows)])
         changes = self.counts.changes if counts else self.counts.change_rates
@@ -346,7 +358,7 @@ class Study(StudyDesigns):
                 )
             column = labels["state"].tolist().index(state)
         question = make_question(measure, between, **options)
-        design = self._design(question)
+        design = self.design(question)
         is_trend = comparing.is_trend(design, question.trend)
         n_tests = len(labels) - len(self.occurrence.unused) * (measure in STATE_MEASURES)
         return estimate_power(design, design.average(values)[:, column], effect, max(1, n_tests), is_trend)

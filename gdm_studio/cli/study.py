@@ -156,6 +156,7 @@ def _collect_tables(current: Study, finding: Finding) -> dict[str, Any]:
     found = {
         "comparison": finding.table,
         "unadjusted": finding.unadjusted,
+        "recordings": finding.recordings,
         "confounds": finding.confounds,
         "means": finding.means,
     }

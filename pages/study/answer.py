@@ -126,25 +126,26 @@ def card(opened: OpenStudy, question: Question, found: Finding, caution: str) ->
         shell.finding("Nothing could be tested.")
     if found.unadjusted is not None:
         names = format_list([*question.covariates, *question.planned])
+        changes = _describe_changes(table, found.unadjusted, question.correction) or "the same states differ"
+        shell.quiet(f"Adjusted for {names}. Without: {changes}.")
+    if found.log_ratios is not None and (changes := _describe_changes(table, found.log_ratios, question.correction)):
+        shell.quiet(f"Shares sum to one. As log-ratios: {changes}.")
+    if found.recordings is not None:
+        changes = _describe_changes(table, found.recordings.assign(d=np.nan), "p_holm") or "the same states differ"
         shell.quiet(
-            f"Adjusted for {names}. Without: {_describe_unadjusted(table, found.unadjusted, question.correction)}"
+            f"Recordings of one {opened.study.sheet.subject} are averaged. In a mixed model of all recordings: {changes}."
         )
     accounted = [question.blocks or "", *question.between[1:], *question.covariates, *question.planned]
     if pooling := opened.study.find_pooling(question.between[0], question.where, accounted):
         shell.quiet(pooling.note)
 
 
-def _describe_unadjusted(table: pd.DataFrame, plain: pd.DataFrame, correction: str) -> str:
-    """Return what differs without covariates, in a sentence."""
-    with_, without = (
-        {str(name) for name in one["name"].iloc[order_findings(one, correction)]} for one in (table, plain)
-    )
-    if with_ == without:
-        return f"the same {plural(len(without), 'state')} would differ." if without else "no state would differ either."
-    lost, gained = sorted(without - with_), sorted(with_ - without)
-    parts = [f"{format_list(lost)} would differ too"] if lost else []
-    parts += [f"{format_list(gained)} would not differ"] if gained else []
-    return f"{', and '.join(parts)}."
+def _describe_changes(table: pd.DataFrame, other: pd.DataFrame, correction: str) -> str:
+    """Return which states differ in one of two comparisons only; "" if the same do."""
+    here, there = ({str(name) for name in one["name"].iloc[order_findings(one, correction)]} for one in (table, other))
+    parts = [f"{format_list(sorted(there - here))} would differ too"] if there - here else []
+    parts += [f"{format_list(sorted(here - there))} would not differ"] if here - there else []
+    return ", and ".join(parts)
 
 
 def unadjusted(confounds: pd.DataFrame, question: Question) -> pd.DataFrame:

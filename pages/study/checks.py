@@ -9,7 +9,6 @@ import streamlit as st
 from gdm_core.study import Power, Study
 from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
-from gdm_core.study.followup import describe_assumptions
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
 from gdm_core.study.text import format_difference
 from gdm_core.text import plural
@@ -28,8 +27,6 @@ def show(opened: OpenStudy, question: Question, finding: Finding) -> None:
     """Show the limitations and one check; the others are not computed."""
     for note in answer.notes(finding):
         shell.quiet(note)
-    if finding.table is not None:
-        shell.quiet(describe_assumptions(opened.study.check_assumptions(finding.table)))
     chosen = one_of("Check", list(CHECKS), key="check", row=True, label_visibility="collapsed")
     CHECKS[chosen](opened, question, finding)
 

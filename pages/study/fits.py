@@ -21,7 +21,7 @@ from pages.study.work import Say
 R = TypeVar("R")
 AT_A_TIME = 4  # recordings in flight
 LOOK_EVERY_S = 0.2
-FIT_S, DECODE_S = (0.5, 1.5e-4), (0.1, 2e-5)  # measured seconds: constant, per sample
+FIT_S, DECODE_S = (1.0, 1.5e-5), (0.05, 1e-5)  # measured seconds: constant, per sample
 OF_A_FIT = 0.8  # share of the progress bar; the rest is decoding
 
 

@@ -23,6 +23,7 @@ from pages.ui.shell import Frame
 MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 SHORT = {
     "usage": "Usage",
+    "log_ratio": "Usage, log-ratios",
     "bouts_per_min": "Bouts per minute",
     "bouts": "Number of bouts",
     "mean_bout_s": "Mean bout duration",

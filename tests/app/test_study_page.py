@@ -313,6 +313,20 @@ def test_associated_column_is_adjusted_for_on_request(tmp_path):
     assert covariates.value == ["age"]
 
 
+def test_other_analyses_are_named_next_to_the_result(tmp_path):
+    path = tmp_path / folder(tmp_path) / "sheet.csv"
+    sheet = pd.read_csv(path)
+    sheet.assign(
+        animal=np.repeat([f"m{i}" for i in range(6)], 2), group=np.repeat(["a", "b"], 6), age=np.arange(12) % 5
+    ).to_csv(path, index=False)
+    app = opened("study", **STATES, path="mice")
+    assert "In a mixed model of all recordings:" in words(app)
+    assert "Adjusted for" not in words(app)
+    (covariates,) = [each for each in app.multiselect if each.label == "Covariates"]
+    covariates.set_value(["age"]).run()
+    assert "Adjusted for age. Without:" in words(app)
+
+
 def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
     begun, release = [], threading.Event()
 

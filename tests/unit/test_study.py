@@ -45,7 +45,7 @@ def test_measures_equal_a_plain_loop():
     table = Study.from_states(
         states, pd.DataFrame({"recording": list(states), "dose": range(5)}), rate_hz=RATE
     ).measures()
-    columns = "recording dose state name usage bouts bouts_per_min median_bout_s mean_bout_s"
+    columns = "recording dose state name usage log_ratio bouts bouts_per_min median_bout_s mean_bout_s"
     assert list(table.columns) == columns.split()
     assert len(table) == 5 * 4
     for _, row in table.iterrows():

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize, stats
+from statsmodels.formula.api import mixedlm
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
 from gdm_core.errors import ConfigError
-from gdm_core.study.followup import assess_equivalence, describe_assumptions, order_findings
+from gdm_core.study.followup import assess_equivalence, order_findings
 from gdm_core.study.layouts import to_prism, to_wide
 from gdm_core.study.text import format_p
 from tests.support.small_studies import labelled, valued
@@ -48,6 +49,52 @@ def test_doses_are_compared_with_the_control_by_dunnett():
     assert pairs["effect_low"].tolist() == pytest.approx(expected.confidence_interval().low.tolist(), abs=0.01)
     assert pairs["effect_is"].tolist() == ["dose 1 minus 0", "dose 2 minus 0"]
     assert "Each of 2 levels was compared with dose 0 by Dunnett's test" in study.methods(table)
+
+
+def nested(rng, n_animals: int, effect: float, litters: int = 0) -> dict:
+    """Return columns of animals with one to five recordings, animal effects, and litters within groups."""
+    animal = np.repeat(np.arange(2 * n_animals), rng.integers(1, 6, 2 * n_animals))
+    group, litter = animal % 2, (animal // 2 % max(litters, 1)) * 2 + animal % 2
+    value = rng.normal(size=2 * n_animals)[animal] + rng.normal(size=len(animal)) + effect * group
+    value += rng.normal(size=2 * max(litters, 1))[litter] * (litters > 0)
+    return {"value": value, "animal": animal, "group": np.array(["a", "b"])[group], "litter": litter}
+
+
+def test_mixed_model_equals_statsmodels():
+    frame = pd.DataFrame(nested(np.random.default_rng(1), 10, 1.0))
+    study = valued(**frame)
+    found = study.compare_recordings(study.compare("value", "group", n_permutations=9)).iloc[0]
+    expected = mixedlm("value ~ group", frame, groups=frame["animal"]).fit(reml=True)
+    assert found["effect"] == pytest.approx(expected.params["group[T.b]"], rel=1e-3)
+    t = expected.params["group[T.b]"] / expected.bse["group[T.b]"]
+    assert found["p"] == pytest.approx(2 * stats.t.sf(abs(t), 18), rel=0.01)
+    three = valued(value=np.arange(12.0), group=["a", "b", "c"] * 4)
+    with pytest.raises(ConfigError, match="two groups or a trend"):
+        three.compare_recordings(three.compare("value", "group", n_permutations=9))
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize("litters", [0, 6])
+def test_false_alarms_of_the_mixed_model_are_nominal(litters):
+    """Of 400 null studies with animal (and litter) effects, 2.5 to 7.5% have p < .05."""
+    alarms, ignoring = 0, 0
+    for seed in range(400):
+        study = valued(**nested(np.random.default_rng(seed), 12, 0.0, litters))
+        table = study.compare("value", "group", n_permutations=9)
+        alarms += study.compare_recordings(table, "litter" if litters else None)["p"][0] < 0.05
+        ignoring += study.compare_recordings(table)["p"][0] < 0.05
+    assert 10 <= alarms <= 30
+    assert (ignoring > 30) == (litters > 0), "litters that are ignored give false alarms"
+
+
+@pytest.mark.bulk
+def test_mixed_model_has_the_power_of_averaging():
+    wins = np.zeros(2)
+    for seed in range(200):
+        study = valued(**nested(np.random.default_rng(seed), 12, 1.2))
+        table = study.compare("value", "group", n_permutations=199)
+        wins += [study.compare_recordings(table)["p"][0] < 0.05, table["p_classical"][0] < 0.05]
+    assert wins[0] >= wins[1] - 6, wins
 
 
 def test_contrasts_of_doses_are_corrected_over_states():
@@ -146,20 +193,6 @@ def test_pairs_of_null_studies_raise_few_alarms():
         pairs = study.compare_pairs(study.compare("value", "group", n_permutations=199))
         alarms += bool((pairs["p_holm"] < 0.05).any())
     assert alarms <= 32
-
-
-def test_assumption_checks_equal_scipy():
-    value, study = study_of_groups()
-    checks = study.check_assumptions(study.compare("value", "group", n_permutations=9))
-    groups = np.split(value, 3)
-    residuals = np.concatenate([group - group.mean() for group in groups])
-    assert checks["normality_p"][0] == pytest.approx(stats.shapiro(residuals).pvalue)
-    assert checks["equal_variance_p"][0] == pytest.approx(stats.levene(*groups).pvalue)
-    assert describe_assumptions(checks).startswith("Residuals deviate from normality in 0 of 1 rows")
-    paired = valued(value=value[:20], day=["1"] * 10 + ["2"] * 10, animal=[*range(10)] * 2)
-    checks = paired.check_assumptions(paired.compare("value", "day", within="animal", n_permutations=9))
-    assert checks["normality_p"][0] == pytest.approx(stats.shapiro(value[:10] - value[10:20]).pvalue)
-    assert np.isnan(checks["equal_variance_p"][0])
 
 
 def test_values_are_laid_out_for_r_and_prism():

@@ -66,6 +66,20 @@ def test_difference_of_shares_stays_inside_the_range():
     assert table["effect_high"].max() <= 1
 
 
+def test_log_ratios_are_centred_and_replace_zeros():
+    shares = np.array([[0.5, 0.3, 0.2], [0.6, 0.4, 0.0], [0.2, 0.2, 0.6], [0.1, 0.1, 0.8]], np.float32)
+    states = {f"r{i}": np.repeat(one[None], 40, axis=0) for i, one in enumerate(shares)}
+    sheet = pd.DataFrame({"recording": list(states), "group": ["a", "a", "b", "b"]})
+    study = Study.from_states(states, sheet)
+    found = study.counts.measure_states("log_ratio")
+    logs = np.log(np.where(shares == 0, 0.05, shares))
+    np.testing.assert_allclose(found, logs - logs.mean(axis=1, keepdims=True), rtol=1e-5)
+    table = study.compare("log_ratio", "group", n_permutations=9)
+    assert "1 shares of zero were replaced by 0.05, half of the smallest other one." in table.attrs["notes"]
+    means = study.group_means("log_ratio", "group")
+    assert (means["low"] < means["mean"]).all(), "negative values have an interval too"
+
+
 @pytest.mark.parametrize(("n_studies", "least"), [(400, 0.90), pytest.param(4_000, 0.92, marks=pytest.mark.bulk)])
 def test_interval_of_a_mean_share_covers_it(n_studies, least):
     rng = np.random.default_rng(1)
