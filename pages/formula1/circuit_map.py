@@ -149,8 +149,9 @@ def _tips(circuit: Circuit, laps: Laps, states: Floats) -> tuple[npt.NDArray[np.
         ]
     )
     place = "after corner %{customdata[4]}" if laps.segment is not None else ""
+    lap = "lap %{customdata[1]} · " if laps.lap.any() else ""  # an average lap has no number
     return table.astype(np.uint8), (
-        f"lap %{{customdata[1]}} · {place}<br>%{{customdata[2]}}%{{customdata[3]}} km/h<br>"
+        f"{lap}{place}<br>%{{customdata[2]}}%{{customdata[3]}} km/h<br>"
         "S%{customdata[5]} %{customdata[6]} % · S%{customdata[7]} %{customdata[8]} %<extra></extra>"
     )
 

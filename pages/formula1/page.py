@@ -13,7 +13,7 @@ from datasets.f1.laps import is_race, remarks_on_laps, remarks_on_session
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
-from pages.formula1 import compare, controls, corner_panel, data, field, laps, pairs, states
+from pages.formula1 import compare, controls, corner_panel, data, differences, field, laps, pairs, states
 from pages.formula1.data import Place, Race
 from pages.lab.live import background
 from pages.ui import model_controls, navigation, settings, shell
@@ -23,8 +23,9 @@ from pages.ui.theme import ASSETS
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 FEED = "Formula 1 data from FastF1; unofficial, not associated with Formula 1."
 SIMULATED = "Simulated laps; circuits are approximate."
-COMPARE, CORNERS, LAPS, STATES, FIELD, EXPORT = NAMES = ("Compare", "Corners", "Laps", "States", "Field", "Export")
-COMPARED = (COMPARE, CORNERS)  # tabs about pairs of laps
+NAMES = ("Compare", "Differences", "Corners", "Laps", "States", "Field", "Export")
+COMPARE, DIFFERENCES, CORNERS, LAPS, STATES, FIELD, EXPORT = NAMES
+COMPARED = (COMPARE, DIFFERENCES, CORNERS)  # tabs about pairs of laps
 FITTED = (STATES, EXPORT)  # tabs with a fit, and controls of its model
 OF_A_FIT = ("K", "K-map", "tau", "watch", "who")  # links of earlier versions have these without a tab
 
@@ -46,6 +47,8 @@ def show_tab(name: str, race: Race) -> None:
         )
     elif name == COMPARE and race.found is not None:
         compare.tab(race, race.found)
+    elif name == DIFFERENCES and race.found is not None:
+        differences.tab(race, race.found)
     elif name == CORNERS and race.found is not None:
         corner_panel.tab(race, race.found)
         corner_panel.show_pedals(race, race.found)

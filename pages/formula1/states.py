@@ -214,9 +214,6 @@ def tab(view: View) -> None:
     shown = data.on_map(shown, options.which)
     with key, shell.made_for(view.made_for):
         shell.state_key(max(2, view.state.n_states or view.choice.n_states), called or None)
-    with page.card, shell.made_for(view.made_for):
-        for said in state_names.describe_differences(shown):
-            shell.finding(said)
     scores.show_card(view)
     state_names.keep_in_address(view)
     laps = race_of(shown).test if options.which == "test" else race_of(shown).train

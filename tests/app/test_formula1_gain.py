@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from datasets.f1.differences import find_habits
 from datasets.f1.time_won import MINISECTOR_M, By, Estimate, TimeWon
+from gdm_core.analysis.repeatable import RETURNS, repeatable_states
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import corner_panel, data, pairs, time_gained
+from pages.formula1 import corner_panel, data, differences, pairs, time_gained
 from pages.formula1.controls import Observation
 from pages.formula1.data import DriverReading, Place
 from pages.formula1.pairs import Between, Gain
@@ -154,3 +157,21 @@ def test_corners_compare_the_pairs_of_compare(feed):
     assert "Speed trap" not in style.index, "simulated races have none"
     laps = corner_panel.lap_by_lap([one])
     assert laps["full throttle (% of time)"].mean() == pytest.approx(one.mean("full throttle").mean)
+
+
+def test_differences_have_cards_that_add_up(feed):
+    app = visit(view="Differences")
+    for _ in range(40):  # fits in a thread
+        if "K = " in words(app):
+            break
+        time.sleep(0.5)
+        app.run()
+    assert "K = " in words(app)
+    found = pairs.usual(PLACE, ("FLT", "RGL"), Observation("racing", data.CAR_CHANNELS))
+    apart = differences.measure(PLACE, found.codes, found.won.pairs, found.won.by, found.won)
+    fitted = repeatable_states(apart.trials, n_states=(2,))
+    habits, rest = find_habits(apart, fitted.places, fitted.aside, fitted.agreement, RETURNS)
+    every = [*habits, *([rest] if rest else [])]
+    gain = differences.prices(every, [differences.describe(habit) for habit in every])
+    assert gain.mean.sum() == pytest.approx(found.won.whole.mean)
+    assert len(every) > 0

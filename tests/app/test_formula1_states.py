@@ -72,10 +72,3 @@ def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
     assert plain(f"S1 {HOSTILE}") in figure
     assert HOSTILE not in figure
     assert escape(HOSTILE) not in words(visit_states(K="4", **linked)), "names belong to their fit"
-
-
-def test_states_explain_where_drivers_lift(feed):
-    app = visit_states()
-    (said,) = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
-    assert "FLT" in said
-    assert "S1" in said, "the state with most throttle"

@@ -12,11 +12,10 @@ import pytest
 from datasets.formula1 import lap_clock
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import compare, data, pairs, state_names, teams, telemetry
+from pages.formula1 import compare, data, pairs, teams, telemetry
 from pages.formula1.controls import Observation
-from pages.formula1.data import DriverReading, Place
+from pages.formula1.data import Place
 from pages.ui import theme
-from tests.support.recording import reading_of
 
 SHANGHAI = Place(circuit="shanghai")
 
@@ -189,17 +188,3 @@ def test_corners_in_one_braking_zone_are_one_finding(race):
         assert gained == pytest.approx(found.gains["corner"].mean[first : last + 1].sum())
     assert found.joint[0][0] == 0
     assert found.joint[-1][1] == len(found.gains["corner"].names) - 1
-
-
-def test_earlier_lift_is_found_and_described(race):
-    session, circuit, laps = race
-    drivers = []
-    for one, late in zip(laps, (60.0, 0.0), strict=True):
-        on = (np.mod(circuit.edges[13] - one.distance - 100.0 - late, circuit.length) < 1000).astype(np.float32)
-        drivers.append(reading_of(one.trials[0], np.column_stack([on, 1 - on]), kind=DriverReading, laps=one))
-    lifts = state_names.significant_lifts(circuit, drivers, 0)
-    assert lifts[0].corner == "T14"
-    assert lifts[0].metres.mean == pytest.approx(60, abs=20)
-    said = state_names.describe_lifts(lifts, session.codes[:2], "S1 flat out")
-    assert said.startswith(f"{session.codes[0]} lifts ")
-    assert "No significant difference" in state_names.describe_lifts([], session.codes[:2], "S1 flat out")

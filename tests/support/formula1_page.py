@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from datasets.f1 import loader
 from datasets.f1.session import Driver, Session
 from datasets.formula1 import Event, SessionSlot
-from pages.formula1 import compare, corner_panel, data, field, laps, pairs
+from pages.formula1 import compare, corner_panel, data, differences, field, laps, pairs
 from pages.formula1.data import Place
 from pages.lab import live
 from pages.lab.live.background import Jobs
@@ -52,7 +52,7 @@ def _on_pedals(code: str, late: float) -> Driver:
 
 
 BY_PLACE = (
-    data.circuit, data.laps_of, pairs.between, compare.measure_corners, corner_panel.measure_pedals,
+    data.circuit, data.laps_of, pairs.between, differences.measure, compare.measure_corners, corner_panel.measure_pedals,
     field.measure_field, laps.open_history, laps.driver_runs,
 )  # fmt: skip
 
