@@ -13,7 +13,7 @@ from .clock import LARGEST_HOLE_S, lap_clock
 from .driving import FAST_KMH, SLOW_KMH
 from .session import Session
 from .time_won import Estimate, mean_of_laps
-from .trials import FULL_THROTTLE, ON_THE_BRAKE, in_driving_order
+from .trials import CORNER, FULL_THROTTLE, ON_THE_BRAKE, curvature_along, in_driving_order
 
 Floats = npt.NDArray[np.float64]
 
@@ -313,6 +313,26 @@ def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
     ordered = in_driving_order(session.require_corners())
     apex = np.array([corner.distance for corner in ordered])
     return tuple(f"T{corner.key}" for corner in ordered), apex, corner_windows(apex, session.reference.length)
+
+
+PHASES = ("Straights", "Braking", "Slow corners", "Medium corners", "Fast corners")
+
+
+def phases(session: Session, at: Floats) -> npt.NDArray[np.int64]:
+    """Return the index in PHASES at each distance [T]: braking zones, then bends by the lowest mean speed of their corner."""
+    ordered = in_driving_order(session.corners)
+    found = np.zeros(len(at), np.int64)
+    if len(ordered) > 1:
+        driver = next(one for one in session.drivers if one.has_position and len(one.laps))
+        clean = driver.laps.number[driver.laps.undisturbed].tolist() or driver.laps.number.tolist()
+        speed = corners_of(session, driver.code, clean).mean("minimum speed").mean
+        kind = np.where(speed < SLOW_KMH, 2, np.where(speed > FAST_KMH, 4, 3))
+        _, _, edges = stretches(session)
+        window = np.searchsorted(edges - edges[0], np.mod(at - edges[0], session.reference.length), side="right") - 1
+        found = np.where(np.abs(curvature_along(session, at)) >= CORNER, kind[np.clip(window, 0, len(kind) - 1)], found)
+    for zone in braking_zones(session):
+        found[(at >= zone.start) & (at <= zone.end)] = 1
+    return found
 
 
 def joint_corners(session: Session) -> tuple[tuple[int, int], ...]:

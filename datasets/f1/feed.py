@@ -56,6 +56,7 @@ from .session import (
     Session,
     Spell,
 )  # fmt: skip
+from .trials import FOUND_CORNERS, find_corners
 
 # FastF1's log messages in loading order: completed share, and description
 STEPS = {
@@ -428,17 +429,18 @@ def car_channels(sent: CarSamples, time: npt.NDArray[np.float64]) -> dict[str, n
 
 # ---- corners ----------------------------------------------------------------------------------------------------------
 def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool) -> Session:
-    """Return the session with corners from the feed, or else from the user's file."""
+    """Return the session with corners from the feed, or else from the user's file or the track's shape."""
     found = None if key is None else _circuit(session.year, key, offline, log)
     if found is not None and len(found.corners):
         return replace(session, rotation=float(found.rotation), corners=corners_from(found.corners, session.reference))
     if corners := corners_in_file(session):
         return replace(session, corners=corners)
-    note = (
-        f"No corner data for {session.circuit}: no segments and no corner table. To add them, put "
-        f"{corners_file(session).name} (columns Number, X, Y, Angle) into the folder formula1 of the data folder."
+    corners = find_corners(session)
+    note = FOUND_CORNERS if corners else f"No corner data for {session.circuit}."
+    note += (
+        f" {corners_file(session).name} (Number, X, Y, Angle) in the folder formula1 of the data folder can give them."
     )
-    return replace(session, notes=(*session.notes, note))
+    return replace(session, corners=corners, notes=(*session.notes, note))
 
 
 def _circuit(year: int, key: int, offline: bool, log: FeedLog) -> Any:

@@ -33,6 +33,7 @@ from gdm_core.files import write_whole
 from ..readers.source import refuse_damage
 from ..storage import cache_dir, describe_write_error, file_lock, is_storage_error, move_aside
 from .session import CAR_CHANNELS, CarSamples, Corner, Driver, FeedError, LapTable, Reason, ReferenceLap, Session, Spell
+from .trials import FOUND_CORNERS
 
 Progress = Callable[[float, str], None]
 
@@ -342,7 +343,7 @@ def load_session(
                 request = {"task": "session", "year": year, "event": event, "session": session, "target": str(path)}
                 _run(request | {"offline": offline}, where, deadline_s, progress, cancel)
                 found = read_session(path)
-            if not found.corners:
+            if not found.corners or any(FOUND_CORNERS in said for said in found.notes):
                 with suppress(OSError):  # read-only folder
                     path.unlink(missing_ok=True)  # the next load requests the corners again
     if progress is not None:

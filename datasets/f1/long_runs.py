@@ -67,8 +67,8 @@ def fuel_effect(session: Session) -> tuple[float, str]:
     """Return the seconds gained per lap of burnt fuel, and the source of that number."""
     trend = lap_trend(session) if is_race(session) else None
     if trend is not None and trend.lap < 0:
-        return -trend.lap, f"measured over {trend.n_laps} laps of all drivers, the track's gain of rubber among it"
-    return FUEL_S, "assumed: 1.8 kg a lap at 0.033 s a kilogram; this session cannot tell it"
+        return -trend.lap, f"from {trend.n_laps} laps; includes track evolution"
+    return FUEL_S, "assumed: 1.8 kg a lap at 0.033 s/kg; cannot be measured here"
 
 
 def runs(session: Session, code: str, fuel: float, excluded: Collection[int] = ()) -> tuple[LongRun, ...]:
@@ -90,19 +90,6 @@ def runs(session: Session, code: str, fuel: float, excluded: Collection[int] = (
             fit = line(age[kept], adjusted[kept])
             found.append(LongRun(code, stint, compound, numbers, age, seconds, adjusted, outlier, by_hand, *fit))
     return tuple(found)
-
-
-def explain_no_runs(session: Session) -> str:
-    """Return a sentence about the longest sequence of green laps in a session without long runs."""
-    best = max(
-        ((rows.size, driver) for driver in session.drivers for rows in _sequences(driver.laps)),
-        key=lambda one: one[0],
-        default=None,
-    )
-    needs = f"a long run has at least {FEWEST} consecutive green laps on one set of tyres, none over 7% slower than its best"
-    if best is None:
-        return f"No long runs: {needs}, and no tyre ages are known."
-    return f"No long runs: {needs}. The longest sequence has {best[0]} ({best[1].code})."
 
 
 def _sequences(laps: LapTable) -> list[npt.NDArray[np.intp]]:

@@ -5,8 +5,8 @@ Laps are paired by compound and tyre age, or by lap number. Laps of equal tyre a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -73,14 +73,24 @@ FEWEST_COUNTED = 3.0  # correlation never reduces more laps to fewer
 class LapTrend:
     """Change of lap time in seconds per lap, over all drivers of a session.
 
-    age     per lap of tyre age
-    lap     per lap of the race at equal tyre age: fuel burns off, the track gains rubber
-    n_laps  number of laps measured
+    age        per lap of tyre age
+    lap        per lap of the race at equal tyre age: fuel burns off, the track gains rubber
+    n_laps     number of laps measured
+    compounds  seconds of each compound more than the first one
+    middle     mean effect of the laps measured
     """
 
     age: float
     lap: float
     n_laps: int
+    compounds: Mapping[str, float] = field(default_factory=dict)
+    middle: float = 0.0
+
+    def effect(self, laps: LapTable, numbers: Sequence[int]) -> Floats:
+        """Return the seconds [L] by which fuel, tyres and track make laps slower than the mean; NaN if unknown."""
+        rows = np.searchsorted(laps.number, numbers)
+        tyres = np.array([self.compounds.get(laps.compound[row], np.nan) for row in rows])
+        return self.age * laps.tyre_age[rows] + self.lap * laps.number[rows] + tyres - self.middle
 
 
 def clean_laps(laps: LapTable) -> npt.NDArray[np.int64]:
@@ -120,7 +130,11 @@ def lap_trend(session: Session) -> LapTrend | None:
     found, _, rank, _ = np.linalg.lstsq(table, np.array(seconds), rcond=None)
     if rank < table.shape[1] or len(table) < 4 * table.shape[1]:
         return None
-    return LapTrend(float(found[-2]), float(found[-1]), len(table))
+    every = np.zeros(len(used))
+    every[used] = found
+    every[:n_drivers] = 0.0
+    effects = dict(zip(compounds, every[n_drivers:-2].tolist(), strict=True))
+    return LapTrend(float(found[-2]), float(found[-1]), len(table), effects, float((np.array(rows) @ every).mean()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,28 +338,33 @@ class Minisectors:
 
 
 def minisectors(session: Session, codes: Sequence[str] | None = None) -> Minisectors | None:
-    """Return minisector times of drivers, or of all; None with fewer than two."""
-    chosen = usual_laps(session)
+    """Return minisector times of drivers, or of all; None with fewer than two.
+
+    In a race, laps are corrected to the mean race lap, and the mean tyre age and compound, by `lap_trend`.
+    """
+    chosen, trend = usual_laps(session), lap_trend(session) if is_race(session) else None
     edges = minisector_edges(session.reference.length)
     shares = np.clip(edges / edges[-1], 0, 1)
     known, found = [], []
     for driver in session.drivers:
         if not driver.has_position or (codes is not None and driver.code not in codes):
             continue
-        clocks = [lap_clock(session, driver.code, number) for number in chosen.get(driver.code, ())]
-        timed = [clock for clock in clocks if clock is not None]
+        clocks = {n: lap_clock(session, driver.code, n) for n in chosen.get(driver.code, ())}
+        timed = {n: clock for n, clock in clocks.items() if clock is not None}
         if not timed:
             continue
-        times = np.stack([np.diff(clock.seconds_at(shares)) for clock in timed])  # [L, M]
+        times = np.stack([np.diff(clock.seconds_at(shares)) for clock in timed.values()])  # [L, M]
+        if trend is not None:
+            times *= 1 - (trend.effect(driver.laps, [*timed]) / times.sum(axis=1))[:, None]
         # The clock's error repeats on every lap, so averaging laps does not reduce it.
-        variance = np.mean([clock.variance(shares[:-1], shares[1:]) for clock in timed], axis=0)
+        variance = np.mean([clock.variance(shares[:-1], shares[1:]) for clock in timed.values()], axis=0)
         clock_error = Estimate(np.zeros_like(variance), np.sqrt(variance), np.full_like(variance, np.inf))
         known.append(driver.code)
         found.append(mean_of_laps(times) - clock_error if len(times) > 1 else replace(clock_error, mean=times[0]))
     if len(known) < 2:
         return None
-    fields = ("mean", "error", "freedom")
-    every = Estimate(*(np.stack([getattr(one, field) for one in found]) for field in fields))
+    parts = ("mean", "error", "freedom")
+    every = Estimate(*(np.stack([getattr(one, part) for one in found]) for part in parts))
     return Minisectors(tuple(known), edges, every)
 
 

@@ -1,24 +1,21 @@
-"""Cars in the way: the gap to the car ahead, the closest pair of drivers, and the order lap by lap."""
+"""Cars in the way: the gap to the car ahead, and the order lap by lap."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from .clock import lap_clock, sector_lines
-from .laps import best_laps, is_race
-from .session import LapTable, Session, Spell
+from .session import Session, Spell
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 CLOSE_S = 1.0  # DRS may be used within a second; the tow reaches about as far
-FEWEST_TOGETHER = 5
 FEWEST_FREE = 5  # with fewer free laps, comparisons take all
 
 
@@ -81,43 +78,6 @@ def laps_to_compare(session: Session, code: str, laps: Iterable[int]) -> tuple[i
     numbers = tuple(int(lap) for lap in laps)
     free = free_laps(session, code, numbers)
     return free if len(free) >= FEWEST_FREE else numbers
-
-
-def describe_traffic(session: Session, code: str, laps: Iterable[int]) -> str:
-    """Describe which of a driver's laps are left out of comparisons; "" if none was close behind another car."""
-    numbers = tuple(laps)
-    n_free = len(free_laps(session, code, numbers))
-    if n_free == len(numbers):
-        return ""
-    if n_free < FEWEST_FREE:
-        return f"{code}: fewer than {FEWEST_FREE} laps more than 1 s behind the car ahead, so all laps are shown."
-    return f"{code}: {len(numbers) - n_free} laps within 1 s of the car ahead left out."
-
-
-def green_laps(laps: LapTable) -> npt.NDArray[np.bool_]:
-    """Return [L] whether each lap is a full lap under green, without a pit stop."""
-    return np.asarray(~(laps.neutralised | laps.pit_in | laps.pit_out) & (laps.number > 1), bool)
-
-
-def racing_pair(session: Session) -> tuple[str, str] | None:
-    """Return the two drivers with the smallest median gap over green laps, in the order of the result.
-
-    Drivers must share half of the longest driver's laps. In qualifying and practice, returns the two fastest drivers.
-    """
-    drivers = [driver for driver in session.drivers if driver.has_position and len(driver.laps)]
-    if not is_race(session):
-        known, best = {driver.code for driver in drivers}, best_laps(session)
-        final = [one.code for one in best if one.part == best[-1].part and one.code in known]
-        return (final[0], final[1]) if len(final) > 1 else None
-    ends = {d.code: dict(zip(d.laps.number[green_laps(d.laps)].tolist(), d.laps.end[green_laps(d.laps)], strict=True))
-            for d in drivers}  # fmt: skip
-    enough = max(FEWEST_TOGETHER, max((len(laps) for laps in ends.values()), default=0) / 2)
-    found = []
-    for one, other in combinations(ends, 2):
-        shared = ends[one].keys() & ends[other].keys()
-        if len(shared) >= enough:
-            found.append((float(np.median([abs(ends[one][n] - ends[other][n]) for n in shared])), one, other))
-    return min(found, key=lambda pair: pair[0])[1:] if found else None
 
 
 @dataclass(frozen=True, eq=False)

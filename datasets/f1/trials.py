@@ -297,3 +297,31 @@ def lap_distance(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) 
     lap        [T] lap numbers
     """
     return session.reference.distance(position, lap).astype(np.float64, copy=False)
+
+
+# ---- corners without the official table -----------------------------------------------------------------------------
+SMALLEST_TURN = np.deg2rad(20)
+SAME_BEND_M = 60.0  # bends to one side that are closer are one corner
+FOUND_CORNERS = "Corners found from the track's shape; official numbers missing."
+
+
+def find_corners(session: Session) -> tuple[Corner, ...]:
+    """Return the bends of the reference lap as corners, numbered in driving order; () if there are fewer than two."""
+    length = session.reference.length
+    grid = np.arange(0, length, STEP_M)
+    turn = curvature_along(session, grid)
+    inside = np.flatnonzero(np.abs(turn) >= CORNER)
+    ends = (np.diff(grid[inside]) > SAME_BEND_M) | (np.diff(np.sign(turn[inside])) != 0)
+    bends = [
+        bend
+        for bend in np.split(inside, np.flatnonzero(ends) + 1)
+        if np.abs(turn[bend]).sum() * STEP_M >= SMALLEST_TURN
+    ]
+    found = []
+    for number, bend in enumerate(bends, start=1):
+        apex = float(grid[bend[np.abs(turn[bend]).argmax()]])
+        x, y = session.reference.position_at(apex).tolist()
+        ahead = np.subtract(*session.reference.position_at([apex + STEP_M, apex - STEP_M]))
+        outwards = np.rad2deg(np.arctan2(ahead[1], ahead[0])) - 90 * np.sign(turn[bend].sum())
+        found.append(Corner(number, "", x, y, apex, float(outwards % 360)))
+    return tuple(found) if len(found) > 1 else ()

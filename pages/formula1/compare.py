@@ -1,4 +1,4 @@
-"""The first view: traces, delta, map and the three corners that matter of two drivers."""
+"""The first view: the gap, where the time goes, traces, map and the three corners that matter of two drivers."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def tab(race: Race, found: Between) -> None:
                 "Zoom", {WHOLE: "The whole lap"} | {name: name for name in spans}, key="zoom", as_ids=True,
                 help="Or click a corner on the map.", among=str(race.pick.place),
             )  # fmt: skip
-            more = switch("Throttle, brake, gear and rpm", False, key="more-channels")
+            more = switch("Gear and rpm", False, key="more-channels")
     looks = teams.looks(race.session, race.codes)
     with below:
+        _show_parts(race, found, looks)
         left, right = st.columns([0.64, 0.36], gap="small")
         with left, shell.panel("telemetry"):
             drawn = traces(race, found)
@@ -73,7 +74,6 @@ def tab(race: Race, found: Between) -> None:
             cards = [card_html(found, measured, part, looks) for part in corners_that_matter(found)]
             label = "Corners with the largest differences"
             shell.html(f'<div class="f1-corners" role="list" aria-label="{label}">{"".join(cards)}</div>')
-        _show_parts(race, found, looks)
 
 
 def traces(race: Race, found: Between) -> list[telemetry.Trace]:

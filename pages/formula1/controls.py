@@ -14,7 +14,6 @@ import streamlit as st
 
 from datasets.f1 import loader
 from datasets.f1.laps import PARTS, RACES, is_race, laps_where, ranked_by_time
-from datasets.f1.traffic import racing_pair
 from datasets.formula1 import Event, LapTable, Session
 from gdm_core.errors import DataError
 from gdm_core.text import plural
@@ -317,7 +316,7 @@ def choose_drivers(place: Place, session: Session) -> Pick:
     key = repr(place)
     first, second = usual_pair(session, codes)
     sides = (
-        ("Reference driver", "train", first, "Drivers are in finishing order. By default, the two who raced closest."),
+        ("Reference driver", "train", first, "In classification order." if timed else "In finishing order."),
         ("Compare with", "test", second, None),
     )
     train, test = (
@@ -332,11 +331,9 @@ def choose_drivers(place: Place, session: Session) -> Pick:
 
 
 def usual_pair(session: Session, codes: Sequence[str]) -> tuple[str, str]:
-    """Return the drivers that are compared at first."""
-    if session.simulated:  # with a precomputed fit
-        return codes[0], codes[min(FIFTH, len(codes) - 1)]
-    pair = racing_pair(session)
-    return pair if pair is not None else (codes[0], codes[min(1, len(codes) - 1)])
+    """Return the drivers that are compared at first: winner and second, or the two fastest."""
+    second = FIFTH if session.simulated else 1  # the simulated race has a precomputed fit
+    return codes[0], codes[min(second, len(codes) - 1)]
 
 
 def _car_channels(session: Session, train: str, test: str) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets.f1 import loader
-from datasets.f1.corners import corner_windows
 from datasets.f1.loader import Event
 from datasets.f1.race import simulate_race
 from datasets.f1.session import FeedError, Reason, Session
@@ -126,11 +125,6 @@ class Circuit:
         """[C] distances at which segments begin."""
         return np.array([corner[3] for corner in self.corners], np.float32)
 
-    @cached_property
-    def windows(self) -> npt.NDArray[np.float64]:
-        """[C + 1] edges of the corners' windows; empty without corners."""
-        return corner_windows(self.edges.astype(np.float64), self.length) if self.segments else np.zeros(0)
-
     @property
     def n_bins(self) -> int:
         """Number of bins along the lap."""
@@ -141,13 +135,6 @@ class Circuit:
         """Axis arguments for figures along the lap."""
         step = self.length / self.n_bins
         return {"start": step / 2, "step": step, "unit": "m", "ticks": self.ticks}
-
-    @cached_property
-    def middles(self) -> Floats:
-        """[C] distance half-way through each segment; the last one crosses the start line."""
-        edges = self.edges
-        ends = np.append(edges[1:], edges[0] + self.length)
-        return np.asarray((edges + ends) / 2 % self.length, np.float32)
 
     def segment_at(self, distance: npt.ArrayLike) -> Ints | None:
         """Return the segment at each distance [T]."""

@@ -171,8 +171,8 @@ def draw_map(race: Race, states: Floats, names: Sequence[str]) -> Figure:
     """Draw the lap in the mixed colours of the states [T, H]."""
     circuit, nothing = race.circuit, np.zeros(len(states), np.int64)
     along = ((np.arange(len(states)) + 0.5) * circuit.length / len(states)).astype(np.float32)
-    here = {"place": circuit.position_at(along), "distance": along, "segment": circuit.segment_at(along)}
-    laps = replace(race.train, **here, lap=nothing, car={})
+    place, segment = circuit.position_at(along), circuit.segment_at(along)
+    laps = replace(race.train, place=place, distance=along, segment=segment, lap=nothing, car={})
     caption = "Mixed, paler colours: several states share the place."
     return circuit_map.circuit_map(circuit, laps, states, caption=caption, names=names)
 

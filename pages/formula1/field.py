@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.laps import best_laps, ideal_laps, is_race, no_time
+from datasets.f1.laps import QUICK, best_laps, ideal_laps, is_race, no_time
 from datasets.f1.time_won import FEWEST_LAPS, Minisectors, minisectors
 from datasets.formula1 import Session
 from gdm_core.text import listed
@@ -31,8 +31,8 @@ def measure_field(place: Place) -> Minisectors | None:
 def show_minisectors(race: Race) -> None:
     """Show the map of the fastest drivers and their table."""
     found = measure_field(race.pick.place)
-    laps = "mean of clean laps" if is_race(race.session) else "best laps"
-    with shell.panel("field", f"Fastest driver per minisector: {laps}"):
+    laps = "Fastest on average, clear air (fuel and tyres corrected)" if is_race(race.session) else "Fastest, best laps"
+    with shell.panel("field", laps):
         if found is None:
             shell.quiet("No official times or speeds, so minisectors are unknown.")
             return
@@ -50,35 +50,37 @@ def as_table(circuit: Circuit, found: Minisectors) -> pd.DataFrame:
         {
             "Minisector": where,
             "From (m)": found.edges[:-1].round().astype(int),
-            "Fastest": [found.codes[row] for row in found.fastest],
+            "Fastest": [
+                found.codes[row] if sure else "" for row, sure in zip(found.fastest, found.lead.sure, strict=True)
+            ],
             "Time (s)": found.times.mean.min(axis=0),
             "Margin (s)": found.lead.mean,
-            "Significant": ["yes" if sure else "" for sure in found.lead.sure],
         }
     )
 
 
-PALE = 0.45  # opacity where the margin is not significant
-
-
 def draw(session: Session, circuit: Circuit, found: Minisectors) -> Figure:
     """Draw the track in the colours of the fastest drivers."""
-    looks = teams.team_looks(session, found.codes)
+    looks, sure = teams.team_looks(session, found.codes), found.lead.sure
     says = [
-        f"{found.codes[row]} {found.times.mean[row, part]:.3f} s<br>{found.lead.mean[part]:.3f} s ahead of the next"
+        f"{found.codes[row] if clear else 'nobody'}: {found.times.mean[row, part]:.3f} s<br>"
+        f"{found.lead.mean[part]:.3f} ± {found.lead.margin[part]:.3f} s ahead of the next"
         f"<br>{found.edges[part]:.0f} to {found.edges[part + 1]:.0f} m"
-        for part, row in enumerate(found.fastest)
+        for part, (row, clear) in enumerate(zip(found.fastest, sure, strict=True))
     ]
-    opacity = np.where(found.lead.sure, 1.0, PALE)
-    traces = draw_stretches(circuit, found.edges, [looks[row] for row in found.fastest], opacity, says)
-    count = {found.codes[row]: int((found.fastest == row).sum()) for row in np.unique(found.fastest)}
+    nobody = teams.LineStyle("$line", "solid")
+    drawn = [looks[row] if clear else nobody for row, clear in zip(found.fastest, sure, strict=True)]
+    traces = draw_stretches(circuit, found.edges, drawn, np.ones(len(sure)), says)
+    count = {found.codes[row]: int((found.fastest[sure] == row).sum()) for row in np.unique(found.fastest[sure])}
     ranked = sorted(count, key=lambda code: -count[code])
-    caption = "Number of minisectors per driver; pale: margin not significant (95% CI)."
-    alt = f"Map of {circuit.title} coloured by the fastest driver in {len(found.fastest)} minisectors: "
-    alt += ", ".join(f"{code} {count[code]}" for code in ranked)
-    named = {found.codes[row]: looks[row] for row in np.unique(found.fastest)}
+    caption = (
+        f"Number of minisectors per driver; grey: nobody, the margin could be chance ({(~sure).sum()} of {len(sure)})."
+    )
+    alt = f"Map of {circuit.title} coloured by the fastest driver in {len(sure)} minisectors: "
+    alt += ", ".join(f"{code} {count[code]}" for code in ranked) or "nobody stands out"
     for code in ranked:
-        line = {"color": named[code].colour, "width": 4, "dash": named[code].dash}
+        look = looks[found.codes.index(code)]
+        line = {"color": look.colour, "width": 4, "dash": look.dash}
         traces.append(points("lines", [np.nan], [np.nan], line=line, name=f"{code} {count[code]}"))
     return figure(traces, caption, alt, 440, phone_height=360, cursor=cursor(circuit), **plane(), **key_above())
 
@@ -88,7 +90,8 @@ def show_lap_times(race: Race) -> None:
     with shell.panel("all-drivers", "All drivers"):
         times = ["Best lap", "Mean of clean laps"]
         table_with_csv(lap_times(race.session), "all-drivers", race.stem, times=times, seconds=["Gap"])
-        shell.quiet("Clean laps: timed accurately, without in-laps, out-laps and safety cars.")
+        slow = "" if is_race(race.session) else ", and laps over 7% slower than the best"
+        shell.quiet(f"Clean laps: timed accurately, without in-laps, out-laps and safety cars{slow}.")
 
 
 def lap_times(session: Session) -> pd.DataFrame:
@@ -97,6 +100,8 @@ def lap_times(session: Session) -> pd.DataFrame:
     for driver in session.drivers:
         laps = driver.laps
         timed, clean = laps.seconds[laps.timed], laps.seconds[laps.undisturbed]
+        if not is_race(session):
+            clean = clean[clean <= QUICK * timed.min(initial=np.inf)]
         rows.append(
             {
                 "Driver": driver.code,

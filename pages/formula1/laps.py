@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.laps import best_laps, ranked_by_time
-from datasets.f1.long_runs import LongRun, explain_no_runs, fuel_effect, runs
+from datasets.f1.laps import best_laps, is_qualifying, is_race, ranked_by_time
+from datasets.f1.long_runs import LongRun, fuel_effect, runs
 from datasets.f1.session import Spell
 from datasets.f1.traffic import RaceHistory, race_history
 from datasets.formula1 import Session, stints
@@ -226,6 +226,17 @@ def toggle_lap(found: Sequence[LongRun], point: Mapping[str, Any] | None) -> Non
 
 def tab(race: Race) -> None:
     """Show lap time against tyre age, all drivers' runs, and the strategies."""
+    if is_qualifying(race.session):
+        shell.quiet("No long runs in qualifying.")
+    else:
+        _show_runs(race)
+    with shell.panel("strategy", "Tyre strategy" if is_race(race.session) else "Tyres"):
+        chart, caption = strategy(race.session)
+        st.altair_chart(chart, key="strategy")
+        shell.quiet(caption)
+
+
+def _show_runs(race: Race) -> None:
     place, session = race.pick.place, race.session
     usual, source = fuel_effect(session)
     fuel = choose_number(
@@ -251,15 +262,11 @@ def tab(race: Race) -> None:
             told = source if fuel == round(usual, 3) else "as set"
             shell.quiet(
                 f"Deg: tyre degradation, corrected for fuel by {fuel:.3f} s/lap ({told}). "
-                "Consistency: standard deviation of the residuals. Runs: consecutive green laps on one set of tyres; laps over "
+                "Scatter: standard deviation of the residuals. Runs: consecutive green laps on one set of tyres; laps over "
                 "7% slower than its best end a run."
             )
         else:
-            shell.quiet(explain_no_runs(session))
-    with shell.panel("strategy", "Tyre strategy"):
-        chart, caption = strategy(session)
-        st.altair_chart(chart, key="strategy")
-        shell.quiet(caption)
+            shell.quiet("No long runs: they need five consecutive green laps on one set of tyres.")
 
 
 def against_age(session: Session, found: list[LongRun]) -> Figure:
@@ -310,7 +317,7 @@ def runs_table(
                 "Driver": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
                 "Laps": f"{run.laps[0]} to {run.laps[-1]}", "Counted": int(run.counts.sum()),
                 "Mean, raw (s)": run.raw_mean, "Mean, fuel-corrected (s)": run.corrected_mean, "Deg (s/lap)": float(run.slope.mean),
-                "95% CI ±": float(run.slope.margin), "Consistency (SD, s)": run.scatter,
+                "95% CI ±": float(run.slope.margin), "Scatter (s)": run.scatter,
             }
             for run in found
         ]  # fmt: skip
@@ -356,12 +363,12 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
             spans = alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in laps], "end": [lap + 0.5 for lap in laps]}))
             layers.append(spans.mark_rect(color=colour, opacity=0.35).encode(x="first:Q", x2="end:Q"))
     chart = alt.layer(*layers)
-    told = (f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC.") + (
-        f" Blue: rain on the winner's laps {wet[0]} to {wet[-1]}." if wet else ""
-    )
+    race = is_race(session)
+    told = f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC." if race else ""
+    told += f" Blue: rain on the first driver's laps {wet[0]} to {wet[-1]}." if wet else ""
     return chart.properties(height=60 + 22 * len(codes)).configure(
         background="transparent"
-    ), f"One bar per set of tyres; drivers in finishing order. {told} {conditions(session)}"
+    ), f"One bar per set of tyres; in {'finishing' if race else 'classification'} order. {told} {conditions(session)}"
 
 
 def _in_rain(session: Session) -> list[int]:

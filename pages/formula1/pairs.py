@@ -13,7 +13,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.clock import sector_lines
-from datasets.f1.corners import joint_corners
+from datasets.f1.corners import PHASES, corner_windows, joint_corners, phases
 from datasets.f1.laps import best_laps, is_race, pairs_in_stints, pairs_of_runs
 from datasets.f1.time_won import FEWEST_LAPS, By, Estimate, minisector_edges
 from datasets.formula1 import TimeWon
@@ -34,7 +34,7 @@ WAYS = {
 }
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
 HOW_PAIRED = "Tyre age: same compound and age, corrected for fuel and track evolution. Lap number: same lap, any tyres."
-KINDS = {"corner": "Corner", "sector": "Sector", "minisector": "Minisector", "state": "State"}
+KINDS = {"phase": "Kind of road", "corner": "Corner", "sector": "Sector", "minisector": "Minisector", "state": "State"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,8 @@ def between(
     session, circuit = data.open_session(place), data.circuit(place)
     lines = sector_lines(session)
     official = np.zeros(0) if lines is None else np.array([0, *lines.shares, 1]) * circuit.length
-    even, windows = minisector_edges(circuit.length), circuit.windows
+    even = minisector_edges(circuit.length)
+    windows = corner_windows(circuit.edges.astype(np.float64), circuit.length) if circuit.segments else even
     grid = np.linspace(0, circuit.length, max(2, round(circuit.length / CELL_M)) + 1)
     edges = np.unique(np.concatenate([grid, even, official, np.mod(windows, circuit.length)])) / circuit.length
     laps = None if pairs else [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
@@ -108,6 +109,7 @@ def between(
     where, gains = middles(circuit, won), dict[str, Gain]()
     joint: tuple[tuple[int, int], ...] = ()
     if circuit.segments:
+        gains["phase"] = in_parts(won, PHASES, phases(session, where))
         corner, joint = circuit.nearest_corner(where), joint_corners(session)
         corners = [f"T{name}" for name, *_ in circuit.corners]
         gains["corner"] = in_parts(won, corners, corner)

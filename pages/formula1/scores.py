@@ -7,16 +7,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.controls import accuracy_controls, supervised_controls
-from gdm_core.analysis.state_scores import majority_map
 from gdm_core.engine import BulkView, Priority
 from gdm_core.engine.sweep import Record, Sweep
 from gdm_studio.plot import figures
 from pages import lab
-from pages.formula1.data import race_of, read
+from pages.formula1.data import race_of
 from pages.lab import View, live
 from pages.lab import scores as rows
 from pages.lab.card import Rows
@@ -56,26 +54,7 @@ def show_card(view: lab.View) -> None:
     race = race_of(view)
     if view.settled and race.train.segment is not None and not race.pick.looked.drives:
         with view.frame.card, shell.made_for(view.made_for):
-            shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
-
-
-def named_segments(view: lab.View) -> str:
-    """Describe how many segments the states identify."""
-    race = race_of(view)
-    here, segment = read(view, race.train, "train"), race.train.segment
-    if isinstance(here, lab.Undecoded) or segment is None:
-        return ""
-    states = here.states
-    found: int = view.state.memoize("named-segments", lambda: _distinct(states, segment), of=(states, segment))
-    return f"These {states.shape[1]} states identify {found} of {len(race.circuit.segments)} segments."
-
-
-def _distinct(states: npt.NDArray[np.float32], segment: npt.NDArray[np.int64]) -> int:
-    """Return the number of segments that are most frequent in some state."""
-    strongest = states.argmax(axis=1)
-    known = segment >= 0
-    mapping = majority_map(strongest[known], segment[known], states.shape[1])
-    return len(set(mapping[np.unique(strongest[known])].tolist()))
+            shell.quiet(_CAUTION)
 
 
 def rows_of(view: lab.View) -> Rows:

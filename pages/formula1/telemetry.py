@@ -28,8 +28,8 @@ STEP_M = 10.0
 FEWEST = 20  # minimum samples of a lap
 DELTA = "delta"
 # Heights in pixels.
-PANELS = {"speed": 205, "drs": 34, DELTA: 105, "throttle": 75, "brake": 45, "gear": 70, "rpm": 70}
-FIRST_CHANNELS = ("speed", "drs", DELTA)
+PANELS = {"speed": 190, "throttle": 65, "brake": 40, "drs": 34, DELTA: 100, "gear": 70, "rpm": 70}
+FIRST_CHANNELS = ("speed", "throttle", "brake", "drs", DELTA)
 GAP_PX = 12
 WIDTHS = ((0, 450.0, 5), (520, 0.0, 12))  # least width in pixels, metres between corner names, ticks
 STEPPED = ("brake", "gear", "drs")

@@ -174,7 +174,7 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
         "xaxis": axis("s/lap", fixedrange=True, zeroline=True, zerolinecolor="$line", range=[-reach, reach], nticks=5),
         "yaxis": axis(**rows, showgrid=False, fixedrange=True, range=[len(places) - 0.4, -0.6]),
     }
-    told = f"Time gained in each {what}" if what in ("state", "habit") else f"Time gained per {what}, in lap order"
+    told = f"Time gained in each {what}" if what in ("state", "habit") else f"Time gained per {KINDS[what].lower()}"
     caption = (
         f"{told}; bars add up to the lap delta. {codes[1]} is hatched; pale: could be chance; lines: 95% interval."
     )

@@ -67,7 +67,7 @@ def test_channels_and_delta_have_panels(race, pair):
     delta = telemetry.delta_of_pairs(circuit, found.won)
     looks = teams.looks(session, [one.code for one in pair])
     panels, lines = _check(telemetry.draw(circuit, pair, looks, delta))
-    assert len(panels) == 2, "speed and delta; simulated cars send no DRS"
+    assert len(panels) == 4, "speed, pedals and delta; simulated cars send no DRS"
     share = pair[0].distance / circuit.length
     np.testing.assert_allclose(untyped(lines[-1]["y"]), (other.seconds_at(share) - one.seconds_at(share)), atol=2e-3)
     figure = telemetry.draw(circuit, pair, looks, delta, tuple(telemetry.PANELS), (100.0, 500.0))
@@ -87,7 +87,7 @@ def test_open_drs_is_marked_per_driver(race, pair):
     drawn = [replace(one, car=one.car | {"drs": on.astype(np.float32)}) for one, on in zip(pair, spans, strict=True)]
     looks = teams.looks(session, [one.code for one in drawn])
     panels, lines = _check(telemetry.draw(circuit, drawn, looks, None))
-    assert len(panels) == 2, "speed and DRS"
+    assert len(panels) == 4, "speed, pedals and DRS"
     first, second = (untyped(line["x"]) for line in lines[-2:])
     np.testing.assert_allclose(first[[0, 1, 3]], [0, 440, 3890])
     np.testing.assert_allclose(second[0], 3890)

@@ -61,6 +61,7 @@ def test_hover_and_click_on_the_map_of_a_race(visit):
 def test_click_on_the_map_zooms_the_telemetry(visit):
     page = visit("/formula1").ready(".st-key-gain-map .gdm-figure[data-updates]")
     page.locator(".f1-corners").wait_for()
+    page.locator(".st-key-gain-map").scroll_into_view_if_needed()
     corner = """() => {
       const plot = document.querySelector(".st-key-gain-map .gdm-plot");
       const { xaxis, yaxis } = plot._fullLayout;

@@ -6,20 +6,27 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from datasets.f1.corners import (
     GRID_M,
     MEASURES,
+    PHASES,
     braking_zones,
     corners_of,
     lap_measures,
     lap_samples,
     lifts_and_coasts,
+    phases,
     stretches,
 )
+from datasets.f1.loader import corners_from
 from datasets.f1.session import CarSamples, Driver
+from datasets.f1.trials import find_corners
+from datasets.formula1 import simulate_race
 from tests.support.formula1 import LAP_S, RADIUS, ring_driver, ring_session
+from tests.support.real import recorded
 
 LENGTH = 2 * np.pi * RADIUS
 SAMPLE_M = LENGTH * 0.25 / LAP_S
@@ -80,6 +87,37 @@ def test_minimum_speed_is_a_raw_sample():
     found = corners_of(ring_session(raw), "AAA", range(2, 6)).values["minimum speed"]
     assert (found[:, 1] == 60).all()
     assert (found[:, [0, 2, 3]] == 113).all()
+
+
+def test_corners_are_found_from_the_shape_of_the_track():
+    race = simulate_race("suzuka", drivers=["FLT"], laps=3)
+    found, length = find_corners(race), race.reference.length
+    assert [corner.number for corner in found] == list(range(1, len(found) + 1))
+    assert len(found) >= len(race.corners) / 2, "bends of one direction are one corner"
+    for corner in found:
+        apart = [abs((corner.distance - known.distance + length / 2) % length - length / 2) for known in race.corners]
+        assert min(apart) < 120
+        near = race.corners[int(np.argmin(apart))]
+        assert np.cos(np.deg2rad(corner.angle - near.angle)) > 0, "its number is on the outside"
+    assert find_corners(ring_session(corners=())) == (), "one bend is no corner"
+
+
+@pytest.mark.bulk
+def test_real_corners_of_melbourne_are_found(melbourne):
+    official = recorded("f1/corners_melbourne_2025_qualifying.csv")
+    known = corners_from(pd.read_csv(official).assign(Letter=""), melbourne.reference)
+    apart = np.abs(np.subtract.outer([one.distance for one in melbourne.corners], [one.distance for one in known]))
+    assert 12 <= len(melbourne.corners) <= 16
+    assert np.sum(apart.min(axis=0) < 60) >= 12, "of 14"
+
+
+def test_kinds_of_road_cover_the_lap():
+    """Braking from .30 to .40 of a ring whose bend is slow and one corner wide everywhere."""
+    driver = ring_driver("AAA", n_laps=8)
+    turn = _turn(driver)
+    session = ring_session(_replace_channels(driver, brake=((turn > 0.30) & (turn < 0.40)).astype(np.float32)))
+    found = phases(session, np.array([0.1, 0.35, 0.9]) * LENGTH)
+    assert [PHASES[kind] for kind in found] == ["Slow corners", "Braking", "Slow corners"]
 
 
 @pytest.mark.bulk

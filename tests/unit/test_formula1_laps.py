@@ -23,10 +23,10 @@ from datasets.f1.laps import (
     remarks_on_session,
 )
 from datasets.f1.loader import read_session, write_session
-from datasets.f1.long_runs import explain_no_runs, fuel_effect, line, runs
+from datasets.f1.long_runs import fuel_effect, line, runs
 from datasets.f1.session import Driver, Session, Spell
 from datasets.f1.time_won import clean_laps
-from datasets.f1.traffic import cars_ahead, free_laps, race_history, racing_pair
+from datasets.f1.traffic import cars_ahead, free_laps, race_history
 from datasets.f1.trials import ACTIVITIES, activities, curvature
 from datasets.formula1 import Reason
 from tests.support.formula1 import LAP_S, cut_off, feed_car, feed_laps, raises, ring_driver, ring_session
@@ -352,7 +352,6 @@ def _practice(seconds: list[float]) -> Session:
 def test_push_and_cool_down_laps_are_no_long_run():
     session = _practice([40, 55, 40.1, 56, 39.9, 54, 40.2, 55, 40.0])
     assert runs(session, "AAA", 0.06) == ()
-    assert "The longest sequence has 1 (AAA)" in explain_no_runs(session)
 
 
 def test_outliers_and_excluded_laps_do_not_count():
@@ -419,13 +418,6 @@ def test_first_car_on_the_road_has_no_gap():
     np.testing.assert_allclose(lapped.seconds[1:, :-1], 0.4, atol=1e-6)
 
 
-def test_racing_pair_has_the_smallest_median_gap():
-    session = ring_session(_behind("AAA", 0.0), _behind("BBB", 5.0), _behind("CCC", 7.0), _behind("DDD", 7.5, n_laps=3))
-    assert racing_pair(session) == ("BBB", "CCC")
-    assert racing_pair(replace(session, name="Qualifying")) == ("AAA", "BBB")
-    assert racing_pair(ring_session(_behind("AAA", 0.0))) is None
-
-
 def test_history_counts_retirements_and_stops():
     stopped = _behind("BBB", 2.0, n_laps=3)
     stopped = replace(stopped, laps=replace(stopped.laps, pit_in=np.array([False, True, False])))
@@ -450,7 +442,6 @@ def test_real_gaps_and_positions(china, china_feed):
     ends = [session.driver(code).laps.end[19] for code in ("LEC", "HAM")]
     assert here[0, -1] == pytest.approx(ends[0] - ends[1], abs=0.005)
     assert len(free_laps(session, "LEC", ahead.laps.tolist())) == len(ahead.laps) - ahead.close.sum()
-    assert racing_pair(session) == ("OCO", "TSU")
     history = race_history(session)
     for code in ("PIA", "LEC", "TSU"):
         official = china_feed.laps.pick_drivers(code)
