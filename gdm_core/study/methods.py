@@ -45,6 +45,16 @@ def write_methods(record: Record) -> str:
         sentences.append(
             "Transitions overall and the measure are separate questions; p values are not corrected across the two."
         )
+    if record.plan:
+        planned = "; ".join(f"{name}: {value}" for name, value in record.plan.items())
+        after = (
+            f"Changed after results were seen: {listed(record.changes)}."
+            if record.changes
+            else "Nothing was changed afterwards."
+        )
+        sentences.append(f"The plan was locked before results were seen ({planned}). {after}")
+    if record.n_tried > 1:
+        sentences.append(f"{record.n_tried} questions were answered in all.")
     *packages, own = (f"{name} {number}" for name, number in record.packages.items())
     return " ".join([*sentences, f"Analyses used {own} with {listed(packages)}."])
 

@@ -15,6 +15,7 @@ from gdm_core.models.registry import TITLES
 from gdm_core.study.design import Question
 from gdm_core.study.flow import Flow
 from gdm_core.study.means import CONFIDENCE
+from gdm_core.study.plan import describe_plan, list_changes
 from gdm_core.study.rare import describe_minimum
 from gdm_core.study.states import CHANGE_MEASURES, STATE_MEASURES
 
@@ -70,6 +71,8 @@ class Record:
     origin       where the states came from, "" for a model or another tool
     model, settings     title of the model and its settings
     excluded     reason -> recordings that were left out
+    plan, changes   what was planned, and phrases on what changed after results were seen
+    n_tried      questions that were answered so far, 0 if unknown
     packages     name -> version
     """
 
@@ -89,6 +92,9 @@ class Record:
     why_k: str
     excluded: Mapping[str, tuple[str, ...]]
     tests: tuple[Compared | FlowTested, ...]
+    plan: Mapping[str, str]
+    changes: tuple[str, ...]
+    n_tried: int
     packages: Mapping[str, str]
 
 
@@ -105,6 +111,7 @@ def make_record(study: Any, found: Sequence[pd.DataFrame | Flow], correction: st
         for row in (one.rows if isinstance(one, Flow) else map(every.index, one.attrs["recordings"]))
     }
     rows = sorted(used) or list(range(len(every)))
+    asked = [one.attrs["question"] for one in found if not isinstance(one, Flow)]
     minutes, rates = study.counts.labelled_minutes[rows], study.counts.rates[rows]
     config = study.model and study.model.config
     names = {"n_states": "K", "n_latent": "D", "seed": "random seed"}
@@ -132,6 +139,9 @@ def make_record(study: Any, found: Sequence[pd.DataFrame | Flow], correction: st
             _record_flow(one) if isinstance(one, Flow) else _record_comparison(one, correction, study.sheet.subject)
             for one in found
         ),
+        plan=study.plan,
+        changes=tuple(change for q in asked for change in list_changes(study.plan, describe_plan(study, q))),
+        n_tried=len(study.tried),
         packages={name: version(name) for name in ("numpy", "scipy", "statsmodels")} | {"GDM Studio": __version__},
     )
 

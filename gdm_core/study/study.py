@@ -45,7 +45,7 @@ RESERVED = (
 # Fields in the header of a study file.
 _SAVED: dict[str, Callable[..., Any]] = {
     "scores": dict, "flagged": dict, "marks": list, "questions": list, "preparation": tuple, "smoothing": dict, "notes": tuple,
-    "origin": str, "rate_source": str, "why_k": str,
+    "origin": str, "rate_source": str, "why_k": str, "plan": dict, "tried": list,
 }  # fmt: skip
 Names = Mapping[int, str] | Sequence[str] | None
 
@@ -67,6 +67,8 @@ class Study(StudyDesigns):
     origin      where the states came from, as a sentence, if neither from `model` nor from another tool
     rate_source where sampling rates came from, such as "time column"
     notes       caveats, in sentences
+    plan        what was planned before results were seen, by heading; `gdm_core.study.plan`
+    tried       questions that were answered so far, as JSON
     why_k       reason for the number of states, for the methods paragraph: a sentence that starts with K, or other words
     """
 
@@ -80,6 +82,8 @@ class Study(StudyDesigns):
     origin: str = ""
     rate_source: str = ""
     why_k: str = ""
+    plan: Mapping[str, str] = field(default_factory=dict)
+    tried: Sequence[str] = ()
 
     # ---- construction -----------------------------------------------------------------------------------------------
     @classmethod

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
+import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.tables import csv
@@ -70,6 +71,8 @@ def _tables(opened: OpenStudy, finding: Finding | None) -> dict[str, tuple[str, 
             found["tidy"] = (f"Per {subject}, tidy (CSV)", lambda: csv(each))
             found["wide"] = (f"Per {subject}, wide (CSV)", lambda: csv(to_wide(each)))
             found["prism"] = ("By group, for Prism (CSV)", lambda: csv(to_prism(each)))
+    if study.tried:
+        found["tried"] = ("Questions so far (CSV)", lambda: csv(pd.DataFrame([json.loads(one) for one in study.tried])))
     found["measures"] = ("Per recording (CSV)", lambda: csv(study.measures()))
     found["bouts"] = ("Bouts (CSV)", lambda: csv(study.bouts()))
     found["changes"] = ("Transitions (CSV)", lambda: csv(study.transitions()))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from gdm_core.study.sheet import RECORDING
-from pages.study import answer, export, files, labels, names, questions, robust, sources, tabs
+from pages.study import answer, export, files, labels, names, plans, questions, robust, sources, tabs
 from pages.ui import navigation, shell
 from pages.ui.theme import ASSETS
 
 st.html(ASSETS / "study.css")
 page = shell.frame("study", card_share=0.34)
+is_planned = plans.ask(page)
 opened = sources.choose(page)
 navigation.warn_on_every_page(files.unsaved() or (opened is not None and export.is_unsaved(opened)))
 opened = opened and labels.with_labels(page, opened)
@@ -27,8 +28,12 @@ if opened is None:
 opened = names.with_names(opened)
 with page.controls:
     question = questions.choose(opened, page)
+followed = opened if question is None else plans.follow(opened, question, is_planned, page)
+if followed is None:
+    page.header(opened.about, [("states", str(len(opened.study.states)))])
+    shell.end_page()
+opened, finding = followed, None
 study = opened.study
-finding = None
 if question is not None:
     with page.card:
         finding = questions.find(opened, question)

@@ -327,6 +327,29 @@ def test_other_analyses_are_named_next_to_the_result(tmp_path):
     assert "Adjusted for age. Without:" in words(app)
 
 
+def test_results_are_hidden_until_the_plan_is_locked(monkeypatch):
+    drawn = record(monkeypatch)
+    app = opened("study", view="Export", animals="4", plan="True")
+    assert "Results are hidden" in words(app)
+    assert not {"study-dots", "study-strips"} & set(drawn)
+    app.button(key="study-lock-plan").click().run()
+    methods = file_makers(app)["simulated-animals-methods.txt"]().decode()
+    assert "compared by: group" in methods
+    assert "Nothing was changed afterwards." in methods
+    (measure,) = [each for each in app.selectbox if each.label == "Measure"]
+    measure.set_value("bouts_per_min").run()
+    given = {name: make() for name, make in file_makers(app).items()}
+    methods = given["simulated-animals-methods.txt"].decode()
+    assert (
+        "Changed after results were seen: primary measure (mean share over the labelled time in the plan, now bouts"
+        in methods
+    )
+    assert "2 questions were answered in all." in methods
+    assert len(pd.read_csv(io.BytesIO(given["simulated-animals-tried.csv"]))) == 2
+    again = file_makers(of_file(given["simulated-animals.study"], view="Export"))["a-methods.txt"]().decode()
+    assert "Changed after results were seen: primary measure" in again
+
+
 def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
     begun, release = [], threading.Event()
 
