@@ -47,8 +47,6 @@ def null(design: str, seed: int, n_permutations: int = 999) -> dict[str, float]:
         "family, Holm": by_animal["p_holm"].min(),
         "flow": flow.p,
     }
-    if by_animal.attrs["n_contrasts"]:  # of all doses and states
-        found["contrasts"] = study.compare_pairs(by_animal)["p_holm"].min()
     return {name: float(p < LEVEL) for name, p in found.items()}
 
 

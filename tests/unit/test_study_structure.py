@@ -189,11 +189,9 @@ def test_dosage_does_not_erase_the_question(frame):
 
 @pytest.mark.bulk
 def test_unrelated_columns_are_rarely_associated():
-    rng = np.random.default_rng(5)
-    alarms = {"age": 0, "sex": 0}
+    """One of two unrelated columns is associated in 2.5 to 8% of 400 studies, after correction."""
+    rng, alarms = np.random.default_rng(5), 0
     for _ in range(400):
         columns = {"age": rng.normal(size=24), "sex": rng.choice(["F", "M"], 24), "value": np.zeros(24)}
-        table = valued(group=["a", "b"] * 12, **columns).find_confounds("group").set_index("column")
-        for name in alarms:
-            alarms[name] += bool(table.loc[name, "associated"])
-    assert all(10 <= n <= 32 for n in alarms.values()), alarms
+        alarms += valued(group=["a", "b"] * 12, **columns).find_confounds("group")["associated"].any()
+    assert 10 <= alarms <= 32
