@@ -24,6 +24,7 @@ from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
 from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, format_list, match_by_suffix, match_sheet
 from gdm_core.study.study import RESERVED
+from gdm_core.study.text import format_rates
 from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
 from pages.study.work import KEPT, Say
@@ -263,7 +264,8 @@ def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
         for name, one in found.trials.items():
             if abs(one.rate_hz / usual - 1) > RATES_ALIKE:
                 said[name] = (
-                    f"Sampled at {one.rate_hz:g} Hz, most others at {usual:g} Hz. Resample it, or leave it out."
+                    f"{format_rates(one.rate_hz, one.rate_hz).capitalize()}, most others {format_rates(usual, usual)}. Is this the "
+                    "sheet? Otherwise resample it, or leave it out."
                 )
             elif tuple(one.channels) != parts:
                 other = sorted(set(one.channels) ^ set(parts))

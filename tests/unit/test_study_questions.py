@@ -99,6 +99,8 @@ def test_paired_sessions_equal_paired_t(rng):
     low, high = expected.confidence_interval()
     assert (found["effect_low"][0], found["effect_high"][0]) == pytest.approx((low, high))
     assert any("1 animal is excluded" in note and "77" in note for note in found.attrs["notes"])
+    assert "d_z = " in found.attrs["sentences"][0]
+    assert "999 random permutations within animals." in study.methods(found)
 
 
 def long_frame(n, days, effect, rng) -> pd.DataFrame:
