@@ -14,7 +14,7 @@ from gdm_core.study.comparing import correct_p, is_trend, write_sentence
 from gdm_core.study.design import LEVEL, Design, Question
 from gdm_core.study.means import CONFIDENCE
 from gdm_core.study.permutation import Floats, Ints, correct_holm
-from gdm_core.study.sheet import find_column, format_value
+from gdm_core.study.sheet import format_value
 from gdm_core.study.states import SHARES
 
 if TYPE_CHECKING:
@@ -99,63 +99,44 @@ def compare_doses(study: Study, table: pd.DataFrame) -> pd.DataFrame:
     return pairs
 
 
-def compare_recordings(study: Study, table: pd.DataFrame, level: str | None = None) -> pd.DataFrame:
+def compare_recordings(study: Study, table: pd.DataFrame) -> pd.DataFrame:
     """Repeat a comparison by a mixed model of all recordings, with a random intercept for each animal (REML).
 
     Columns are effect, its interval, p (t with the degrees of freedom between animals) and p_holm, for each row of the table.
     Animals with more recordings weigh more, unlike in averages.
 
     table   result of `compare` of two groups or a trend, without pairs or blocks
-    level   column of a second random intercept, such as litter or cage, whose number then gives the degrees of freedom
     """
     question: Question = table.attrs["question"]
     design, (values, _) = study.design(question), study.measure_values(question.measure)
     two = len(design.factors) == 1 and len(design.factors[0].levels) == 2
     if design.paired or question.blocks or not (two or is_trend(design, question.trend)):
         raise ConfigError("A mixed model of recordings compares two groups or a trend, without pairs or blocks.")
-    rows, animals = (
-        np.concatenate(design.rows),
-        np.repeat(np.arange(len(design.rows)), [len(its) for its in design.rows]),
-    )
+    rows, animals = np.concatenate(design.rows), np.repeat(np.arange(len(design.rows)), list(map(len, design.rows)))
     amounts = design.levels[:, 0] if two else design.factors[0].amounts[design.levels[:, 0]]
     exog = np.column_stack([np.ones(len(rows)), amounts[animals], design.covariates[animals]])
-    outer = (
-        animals
-        if level is None
-        else pd.factorize(study.conditions[find_column(study.conditions, level, "level")])[0][rows]
-    )
-    found = []
-    for column in range(values.shape[1]):
-        known = np.isfinite(values[rows, column]) & bool(np.isfinite(table["p"].iloc[column]))
-        fit = (
-            _fit_mixed(values[rows, column][known], exog[known], animals[known], outer[known]) if known.any() else None
-        )
-        found.append((np.nan,) * 4 if fit is None else fit)
+    found = np.full((values.shape[1], 4), np.nan)
+    for column in np.flatnonzero(table["p"].notna()):
+        known = np.isfinite(values[rows, column])
+        found[column] = _fit_mixed(values[rows, column][known], exog[known], animals[known])
     result = pd.DataFrame(found, columns=["effect", "effect_low", "effect_high", "p"], index=table.index)
-    return table[["name"]].join(result.assign(p_holm=correct_holm(result["p"].to_numpy())))
+    return table[["name"]].join(result.assign(p_holm=correct_holm(found[:, 3])))
 
 
-def _fit_mixed(y: Floats, exog: Floats, animals: Ints, outer: Ints) -> tuple[float, float, float, float] | None:
-    """Return the effect of the second column with its interval and p; None if the model cannot be fitted."""
+def _fit_mixed(y: Floats, exog: Floats, animals: Ints) -> tuple[float, ...]:
+    """Return the effect of the second column with its interval and p; NaN if the model cannot be fitted."""
     from scipy import stats
-    from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
+    from statsmodels.regression.mixed_linear_model import MixedLM
 
-    inner = None
-    if (outer != animals).any():  # animals within litters
-        each = [animals[outer == one] for one in np.unique(outer)]
-        matrices = [(its[:, None] == np.unique(its)).astype(np.float64) for its in each]
-        names = [[str(animal) for animal in np.unique(its)] for its in each]
-        inner = VCSpec(["animal"], [names], [matrices])
-    df = len(np.unique(outer)) - exog.shape[1]
-    scale = y.std()
+    df, scale = len(np.unique(animals)) - exog.shape[1], y.std()
     if df < 1 or not scale > 0:
-        return None
+        return (np.nan,) * 4
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a variance of zero is an estimate like any other
         try:
-            fit = MixedLM(y / scale, exog, outer, exog_vc=inner).fit(reml=True)
+            fit = MixedLM(y / scale, exog, animals).fit(reml=True)
         except np.linalg.LinAlgError:
-            return None
+            return (np.nan,) * 4
     effect, error = float(fit.params[1]) * scale, float(fit.bse[1]) * scale
     half = stats.t.ppf((1 + CONFIDENCE) / 2, df) * error
     return effect, effect - half, effect + half, float(2 * stats.t.sf(abs(effect) / error, df))

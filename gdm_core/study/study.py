@@ -310,13 +310,12 @@ class Study(StudyDesigns):
         """
         return compare_doses(self, table) if table.attrs["n_contrasts"] else compare_pairs(self, table)
 
-    def compare_recordings(self, table: pd.DataFrame, level: str | None = None) -> pd.DataFrame:
+    def compare_recordings(self, table: pd.DataFrame) -> pd.DataFrame:
         """Repeat a comparison by a mixed model of all recordings, with a random intercept for each animal.
 
         table   result of `compare` of two groups or a trend, without pairs or blocks
-        level   column of a second random intercept, such as litter or cage
         """
-        return compare_recordings(self, table, level)
+        return compare_recordings(self, table)
 
     @property
     def occurrence(self) -> Occurrence:
