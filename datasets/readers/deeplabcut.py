@@ -25,6 +25,7 @@ _LEVELS = {
 }  # fmt: skip
 AXES = {"x": "x", "y": "y", "z": "z", "likelihood": "score", "score": "score", "confidence": "score", "p": "score"}
 _MANGLED = re.compile(r"\.\d+$")
+CERTAIN = {"order": "file", "repeats": "keep", "gaps": "missing"}  # frame numbers of a tracker
 Column = tuple[str, str, str]  # animal, part, and x, y, z or score
 
 
@@ -85,7 +86,7 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
     numbers = numeric_values(frame.iloc[:, 0]).astype(np.float64) if first else np.full(len(frame), np.nan)
     if not np.isfinite(numbers).all() or (np.diff(numbers) == 1).all():
         return assemble(columns[first:], arrays, rate_hz, source.name)
-    order = arrange(numbers, [(source.name, np.arange(len(frame)))], {"order": "file", "repeats": "keep"}, frames=True)
+    order = arrange(numbers, [(source.name, np.arange(len(frame)))], CERTAIN, frames=True)
     at = np.concatenate([its for _, its in order.trials])
     arrays = [np.where(at < 0, np.float32(np.nan), values[at]) for values in arrays]
     found = assemble(columns[first:], arrays, rate_hz, source.name)

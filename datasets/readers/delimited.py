@@ -70,9 +70,10 @@ def sniff(source: Source, answers: Answers | None = None) -> Layout:
         rows, skipped = [names, *rows], skipped - 1
     cells = [cell for row in rows[1:] for cell in row]
     decimal, thousands, doubts = find_notation(cells, delimiter, answers or {})
-    names, n_header = find_header(rows)
+    names, n_header, unnamed = find_header(rows, answers or {})
     n_preamble = sum(bool(line.strip()) for line in lines[:preamble])
     rate = _rate_above("".join([*before, *lines[:preamble]]))
+    doubts = (*doubts, *unnamed)
     return Layout(
         encoding,
         delimiter,

@@ -42,4 +42,6 @@ def require_answers(name: str, doubts: Iterable[Doubt], answers: Answers) -> Non
     """Raise DataError that names the first doubt without an answer, and how to answer it."""
     for doubt in unanswered(doubts, answers):
         options = listed([f'--answer {doubt.key}="{choice}"' for choice in doubt.choices]).replace(" and ", " or ")
-        raise DataError(f"{name}: {doubt.question} Answer with {options} (in Python: answers={{...}}).")
+        raise DataError(
+            f"{name}: {doubt.question} On the command line, add {options}; in Python, pass answers={{...}}; Your data asks."
+        )

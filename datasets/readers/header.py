@@ -34,8 +34,8 @@ def _is_missing(cell: str) -> bool:
     return cell.strip() in MISSING
 
 
-def find_header(rows: Sequence[Row]) -> tuple[Row, int]:
-    """Return the names of columns, and how many rows they take: 0, 1, or 2 with units or groups.
+def find_header(rows: Sequence[Row], answers: Answers) -> tuple[Row, int, tuple[Doubt, ...]]:
+    """Return the names of columns, how many rows they take (2 with units or groups), and a doubt.
 
     Names stand above values, and differ from them. Numbers are names if they count from 0 or 1.
     """
@@ -43,15 +43,21 @@ def find_header(rows: Sequence[Row]) -> tuple[Row, int]:
     valued = [j for j in range(len(first)) if _is_valued(body, j)]
     above = [j for j in valued if not _is_missing(first[j])]
     if body and above and all(is_value(first[j]) for j in above) and not _counts(first, body):
-        return first, 0
+        words = [j for j in range(len(first)) if j not in valued and not _is_missing(first[j])]
+        repeated = any(row[j] == first[j] for j in words for row in body if j < len(row))
+        if repeated or not (words or _is_scale([first[j] for j in above], body)):
+            return first, 0, ()
+        shown = ", ".join(first[:5])
+        doubt = Doubt("header", f"Is the first row ({shown}) names of columns, or values?", ("names", "values"))
+        return first, int(doubt.chosen(answers) == "names"), (doubt,)
     if not above and all(is_value(cell) or _is_missing(cell) for cell in first):
-        return first, 0
+        return first, 0, ()
     second = body[0] if body else ()
     names = [j for j in valued if j < len(second) and not is_value(second[j]) and not _is_missing(second[j])]
     units = {second[j].strip(" ()[]").lower() for j in names} <= _UNITS
     if len(second) != len(first) or not names or 2 * len(names) < len(valued) or not (units or len(names) > 1):
-        return first, 1
-    return _join(first, second), 2
+        return first, 1, ()
+    return _join(first, second), 2, ()
 
 
 def _is_valued(body: Sequence[Row], j: int) -> bool:
@@ -60,12 +66,22 @@ def _is_valued(body: Sequence[Row], j: int) -> bool:
     return sum(map(is_value, cells)) > 0.5 * len(cells)
 
 
+def _has_decimals(body: Sequence[Row]) -> bool:
+    return any("." in cell or "," in cell for row in body for cell in row if is_number(cell))
+
+
+def _is_scale(cells: Sequence[str], body: Sequence[Row]) -> bool:
+    """Return True for increasing whole numbers above decimals, such as wavelengths."""
+    numbers = [int(cell) for cell in cells if cell.strip().isdigit()]
+    rising = numbers == sorted(set(numbers))
+    return len(numbers) == len(cells) > 2 and rising and _has_decimals(body)
+
+
 def _counts(first: Row, body: Sequence[Row]) -> bool:
     """Return True if a row counts its columns, as pandas names them, above decimals."""
     cells = [cell.strip() for cell in first if cell.strip()]
     counts = [[str(i + start) for i in range(len(cells))] for start in (0, 1)]
-    decimals = any("." in cell or "," in cell for row in body for cell in row if is_number(cell))
-    return len(cells) > 1 and len(first) - len(cells) <= 1 and cells in counts and decimals
+    return len(cells) > 1 and len(first) - len(cells) <= 1 and cells in counts and _has_decimals(body)
 
 
 def _join(first: Row, second: Row) -> Row:

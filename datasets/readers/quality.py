@@ -13,6 +13,7 @@ from gdm_core.maths.gaps import gap_lengths
 from gdm_core.maths.spikes import find_spikes
 from gdm_core.text import first_of
 
+_SOME = 1_000  # values; a code such as -1, 0 and 1 has fewer different ones
 _SENTINELS = (-9999.0, -999.0, -99.0, -1.0, 999.0, 9999.0, 99999.0, -32768.0, 32767.0, 65535.0)
 LOW_SCORE = 0.3  # confidence of a tracker
 
@@ -115,7 +116,7 @@ def find_sentinel(values: Floats) -> float | None:
         if np.count_nonzero(at) > 1:
             others = values[~at & np.isfinite(values)]
             low, high = (others.min(), others.max()) if len(others) else (value, value)
-            if high > low and max(low - value, value - high) > 0.5 * (high - low):
+            if len(np.unique(others[:_SOME])) > 5 and max(low - value, value - high) > 0.5 * (high - low):
                 return value
     return None
 

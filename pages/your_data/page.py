@@ -17,7 +17,7 @@ from pages.lab.recording import recording_page
 from pages.lab.upload import file as files
 from pages.lab.upload import poses, table
 from pages.lab.upload.questions import ask
-from pages.ui import navigation, settings, shell
+from pages.ui import navigation, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
 from pages.ui.uploads import uploader
@@ -54,7 +54,7 @@ def read(source: BinaryIO, name: str) -> files.OpenFile:
     if isinstance(file.content, tables.Table) and file.content.doubts:
         asked = file.content.doubts
         with questions:
-            answers = ask(lambda _: asked, settings.scope(digest))
+            answers = ask(lambda _: asked, file.content.columns)
         file = intake.open_file(source, name, digest, answers)
     if len(file.sheets) > 1:
         assert isinstance(file.content, tables.Table)
@@ -113,7 +113,7 @@ def choose_reading(file: files.OpenFile) -> files.OpenFile:
     if not switch("Read as keypoints", start, key="posed", of=file.scope, help=text):
         return file
     with questions:
-        answers = ask(lambda given: files.pose_doubts(file, given), file.scope)
+        answers = ask(lambda given: files.pose_doubts(file, given), table.columns)
     return files.as_poses(file, answers)
 
 

@@ -16,6 +16,7 @@ from tests.support.table_files import book, hdf, npy, npz, written
 N, RATE = 60, 10.0
 AT = np.arange(N) / RATE
 VALUES = np.column_stack([np.sin(np.arange(N) / 7), np.cos(np.arange(N) / 5) + 3]).round(3)
+THREE = np.column_stack([VALUES, VALUES.sum(axis=1).round(3)])
 WORDS = np.array(["rest", "run"])[np.arange(N) // 15 % 2]
 START = pd.Timestamp("2026-03-28 23:58")
 Floats = npt.NDArray[np.float64]
@@ -93,6 +94,11 @@ add("no header, ISO dates", text(frame(stamps("%Y-%m-%dT%H:%M:%S")), header=Fals
 add("no header, labels", text(frame(label=WORDS), header=False), outcome="asked", asks={"unit": "ms"}, rate=10_000)
 add("header of numbers", text(frame(None).set_axis([0, 1], axis=1)), rate=None)
 add("index and header of numbers", frame(None).set_axis([0, 1], axis=1).to_csv(), rate=None)
+wide = pd.DataFrame({"sample": [f"s{i}" for i in range(N)], "400": VALUES[:, 0], "410": VALUES[:, 1]})
+add("wavelengths with names of rows", text(wide), outcome="asked", asks={"header": "names"}, rate=None)
+add("first row with a remark", text(wide, header=False), outcome="asked", asks={"header": "values"}, rate=None)
+scale = text(frame(None, values=THREE).set_axis(["400", "410", "420"], axis=1))
+add("wavelengths", scale, outcome="asked", asks={"header": "names"}, rate=None, values=THREE)
 add("units row", PLAIN.replace("\n", "\ns,mV,deg\n", 1))
 add("units row in ms", text(frame(AT * 1000)).replace("\n", "\nms,mV,deg\n", 1))
 add("two header rows", PLAIN.replace("time,c1,c2", "time,arm,\n,left,right"))
@@ -100,7 +106,6 @@ add("trailing delimiter", PLAIN.replace("\n", ",\n"))
 add("trailing delimiter in rows", PLAIN.replace("\n", ",\n").replace("c2,", "c2", 1))
 add("blank lines", PLAIN.replace("\n", "\n\n"))
 add("row numbers", frame().to_csv())
-THREE = np.column_stack([VALUES, VALUES.sum(axis=1).round(3)])
 add("repeated names", text(frame(extra=THREE[:, 2])).replace("extra", "c1"), values=THREE)
 for missing in ("", "NA", "NaN", "-", "null", "?"):
     holes = text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep=missing)
@@ -343,6 +348,9 @@ add(
     outcome="asked",
     asks={"sentinels": "keep"},
     values=np.where(np.isnan(gone), -9999, gone),
+)
+add(
+    "codes from -1 to 1", text(frame(turn=np.arange(N) % 3 - 1)), values=np.column_stack([VALUES, np.arange(N) % 3 - 1])
 )
 high = with_gap(VALUES * 100 + 500, slice(40, 50))
 add(

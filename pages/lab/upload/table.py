@@ -51,7 +51,9 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
     if clock is not None and is_numeric(table.frame[clock]):
         unit = one_of("Time unit", UNITS, key="unit", of=of, help=f"Guessed from name and values of {clock!r}.")
     with questions:
-        answers = ask(lambda given: _doubts(file, given, roles), of, {} if unit == "auto" else {"unit": unit})
+        answers = ask(
+            lambda given: _doubts(file, given, roles), table.columns, {} if unit == "auto" else {"unit": unit}
+        )
     table = answered(file, answers)
     rate = number("Sampling rate (Hz; 0 = from file)", 0.0, 1e6, 0.0, key="rate", of=of)
     timed = _is_timed(table, roles, rate)
