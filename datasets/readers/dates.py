@@ -55,6 +55,7 @@ def is_clock(text: pd.Series[Any]) -> bool:
 def _plain(text: pd.Series[Any]) -> pd.Series[Any]:
     """Write dates and times with one space between them, a decimal point and no time zone name."""
     rules = (
+        (r"^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? ", ""),
         (r"(?<=\d),(?=\d+:)", " "),
         (r"(?<=\d),(?=\d)", "."),
         (r"(?<=\d)[,T_ ]+(?=\d)", " "),

@@ -26,6 +26,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 SPACES = r"\s+"
 _SEPARATOR_LINE = re.compile(r"""^\s*["']?sep=([,;|\t])["']?[\s;,]*$""", re.IGNORECASE)
 _WEB_PAGE = re.compile(rb"\s*<(!doctype html|html|\?xml)", re.IGNORECASE)
+_EPOCH = re.compile(r"^\s*1\d{9}(\.\d+)?\s*$")  # seconds since 1970
 _MAX_PREAMBLE = 50  # lines before the header
 
 
@@ -68,11 +69,18 @@ def sniff(source: Source, answers: Answers | None = None) -> Layout:
         rows = _split(lines[preamble:], delimiter, source)
     elif before and (names := _names_in_comment(before[-1], delimiter, rows, source)):
         rows, skipped = [names, *rows], skipped - 1
+    rate = _rate_above("".join([*before, *lines[:preamble]]))
+    if (
+        len(rows) > 2
+        and all(_EPOCH.match(cell) for cell in rows[0])
+        and len(set(rows[1])) == 1
+        and is_number(rows[1][0])
+    ):
+        rate, rows, skipped = float(rows[1][0]), rows[2:], skipped + 2  # start and rate, as Empatica writes them
     cells = [cell for row in rows[1:] for cell in row]
     decimal, thousands, doubts = find_notation(cells, delimiter, answers or {})
     names, n_header, unnamed = find_header(rows, answers or {})
     n_preamble = sum(bool(line.strip()) for line in lines[:preamble])
-    rate = _rate_above("".join([*before, *lines[:preamble]]))
     doubts = (*doubts, *unnamed)
     return Layout(
         encoding,
@@ -118,7 +126,9 @@ def _preamble(lines: list[str], delimiter: str, rows: list[tuple[str, ...]], sou
         cells = next(iter(_split([line], delimiter, source)), ())
         if len(cells) >= width:
             # a device's report, as of ActiGraph, may stand above rows without names
-            report = i > 2 and all(len(row) < width - 1 for row in rows[:i])
+            if cells[0].rstrip().endswith("="):
+                continue
+            report = i > 2 and all(len(row) < width - 1 or row[0].rstrip().endswith("=") for row in rows[:i])
             return i if len(cells) == width and (_is_header(cells) or report) else 0
     return 0
 

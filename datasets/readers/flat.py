@@ -25,6 +25,8 @@ _ANIMALS = _words(
     "human child adult subject track instance id ind resident intruder male female pup dam observer demonstrator partner "
     "stimulus focal"
 )
+_LAST = re.compile(r"^(?P<stem>.+?)[ _.\-]+(?P<axis>x|y|z|likelihood|score|confidence|p)$", re.IGNORECASE)
+_FIRST = re.compile(r"^(?P<axis>x|y|z)(?:[ _.\-]+(?=\D)|(?=\d))(?P<stem>.+)$", re.IGNORECASE)
 _WORDS = re.compile(r"[ _.\-]+")
 _MOST_ANIMALS = 50
 _MOST_WORDS = 3  # in the name of an animal
@@ -41,12 +43,13 @@ def flat_columns(
 
     animals   known animals, which the names of columns begin with
     """
-    split = [
-        re.match(r"^(.+?)[ _.\-]+(x|y|z|likelihood|score|confidence|p)$", name.strip(), re.IGNORECASE) for name in names
-    ]
-    stems = {found[1]: None for found in split if found and found[2].lower() == "x"}
-    seconds = {found[1] for found in split if found and found[2].lower() == "y"}
-    stems = {stem: None for stem in stems if stem in seconds}
+    split = [_LAST.match(name.strip()) for name in names]
+    if not any(split):
+        split = [_FIRST.match(name.strip()) for name in names]
+    seconds = {found["stem"] for found in split if found and found["axis"].lower() == "y"}
+    stems = {
+        found["stem"]: None for found in split if found and found["axis"].lower() == "x" and found["stem"] in seconds
+    }
     if len(stems) < 2:
         return None
     doubts: tuple[Doubt, ...] = ()
@@ -55,7 +58,7 @@ def flat_columns(
     else:
         animal_of, doubts = _split_animals(list(stems), answers or {})
     columns = [
-        (*animal_of[found[1]], AXES[found[2].lower()]) if found and found[1] in stems else ("", "", "")
+        (*animal_of[found["stem"]], AXES[found["axis"].lower()]) if found and found["stem"] in stems else ("", "", "")
         for found in split
     ]
     return columns, doubts
@@ -75,6 +78,10 @@ def _split_animals(stems: list[str], answers: Answers) -> tuple[Split, tuple[Dou
     if all(_is_animal(stem) and len(re.findall("[A-Za-z]+", stem)) == 1 for stem in stems):
         return {stem: (_part(stem), "centre") for stem in stems}, ()
     one = {stem: ("animal", _part(stem)) for stem in stems}
+    if all(stem.isdigit() for stem in stems):
+        doubt = Doubt("animals", "Are the numbers of the columns animals or body parts?", ("animals", "parts"))
+        numbered = {stem: (f"animal {stem}", "centre") for stem in stems}
+        return (numbered if doubt.chosen(answers) == "animals" else one), (doubt,)
     splits = [_split_at(stems, n) for n in (*range(1, _MOST_WORDS + 1), *range(-1, -_MOST_WORDS - 1, -1))]
     rated = [(rating, split) for split in splits if (rating := _rate(split, len(stems))) is not None]
     if not rated:

@@ -18,15 +18,29 @@ from .archives import open_archive, read_arrays, to_strings
 from .deeplabcut import looks_like_deeplabcut
 from .delimited import compact, join_pieces, read_delimited, sniff, unique_names
 from .doubts import Answers, Doubt
+from .header import find_header
 from .roles import is_numeric
 from .source import DAMAGE, Source, refuse_damage
 
 _MAX_ABOVE = 50  # lines before the header
+_ROWS = 200  # that decide whether there is a header
 Row = tuple[Any, ...]
 
 
-def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list[str], tuple[str, ...], str]:
-    """Return a sheet's table, notes, the names of all sheets, and its name.
+@dataclass(frozen=True)
+class Parsed:
+    """A file's table, notes and doubts about it, and of a workbook the names of all sheets and of the one read."""
+
+    frame: pd.DataFrame
+    notes: list[str]
+    sheets: tuple[str, ...] = ()
+    sheet: str = ""
+    doubts: tuple[Doubt, ...] = ()
+    rate_hz: float | None = None
+
+
+def read_workbook(source: Source, sheet: str | None, answers: Answers) -> Parsed:
+    """Read a sheet of a workbook.
 
     By default it is the first sheet with a numeric column, since a sheet of remarks often comes first.
     """
@@ -41,29 +55,33 @@ def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list
         if sheet is not None and sheet not in names:
             raise ConfigError(f"{source.name} has no sheet {sheet!r}; it has {', '.join(names)}.")
         pages = [page for page in book.worksheets if sheet is None or page.title == sheet]
-        frame, notes, title = _choose_sheet(pages, source)
+        frame, notes, title, doubts = _choose_sheet(pages, source, answers)
     if others := [name for name in names if name != title]:
         notes = [f"only the sheet {title!r} was read; other sheets: {first_of(others, 5)}", *notes]
-    return frame, notes, names, title
+    return Parsed(frame, notes, names, title, doubts)
 
 
-def _choose_sheet(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[str], str]:
+def _choose_sheet(
+    pages: list[Any], source: Source, answers: Answers
+) -> tuple[pd.DataFrame, list[str], str, tuple[Doubt, ...]]:
     """Read the first sheet with a numeric column, or else the first table."""
-    best: tuple[pd.DataFrame, list[str], str] | None = None
+    best: tuple[pd.DataFrame, list[str], str, tuple[Doubt, ...]] | None = None
     for page in pages:
         rows = _read_rows(page, source)
         if len(rows) < 2:
             continue
         above = _find_header(rows)
-        names, notes = unique_names(["" if cell is None else str(cell) for cell in rows[above]])
+        top = [tuple("" if cell is None else str(cell) for cell in row) for row in rows[above : above + _ROWS]]
+        header, n_header, doubts = find_header(top, answers)
+        names, notes = unique_names(header if n_header else [f"column {j + 1}" for j in range(len(header))])
         if above:
             notes = [*notes, f"{above} lines before the header were skipped"]
         # convert each column separately: pandas fails on very large integers if it infers types
-        columns = {name: _parse_cells([row[j] for row in rows[above + 1 :]]) for j, name in enumerate(names)}
+        columns = {name: _parse_cells([row[j] for row in rows[above + n_header :]]) for j, name in enumerate(names)}
         frame = compact(pd.DataFrame(columns))
         if any(is_numeric(frame[name]) for name in names):
-            return frame, notes, str(page.title)
-        best = best or (frame, notes, str(page.title))
+            return frame, notes, str(page.title), doubts
+        best = best or (frame, notes, str(page.title), doubts)
     if best is None:
         where = f"the sheet {pages[0].title!r} of {source.name}" if len(pages) == 1 else f"each sheet of {source.name}"
         raise DataError(f"{where[0].upper()}{where[1:]} has no row below a header. Add rows, or save it as CSV.")
@@ -113,18 +131,6 @@ _RATES = ("rate_hz", "rate", "fs", "fps", "sampling_rate", "sample_rate", "sfreq
 _NAMES = ("channels", "channel_names", "names", "columns")  # NPZ arrays of channel names
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """A file's table, notes and doubts about it, and of a workbook the names of all sheets and of the one read."""
-
-    frame: pd.DataFrame
-    notes: list[str]
-    sheets: tuple[str, ...] = ()
-    sheet: str = ""
-    doubts: tuple[Doubt, ...] = ()
-    rate_hz: float | None = None
-
-
 def read_frame(source: Source, sheet: str | None = None, answers: Answers | None = None) -> Parsed:
     """Read a table of any format."""
     workbook = source.suffix == ".xlsx" and not source.packed
@@ -138,7 +144,7 @@ def read_frame(source: Source, sheet: str | None = None, answers: Answers | None
     if source.packed:
         raise DataError(f"{source.name}: only text tables may be compressed with gzip. Unpack it first.")
     if workbook:
-        return Parsed(*read_workbook(source, sheet))
+        return read_workbook(source, sheet, answers or {})
     if (read := READERS.get(source.suffix)) is not None:
         return read(source, answers or {})
     raise DataError(

@@ -14,6 +14,7 @@ _KEY = re.compile(r"^(recording|file|file ?name|video|animal|subject|mouse|rat|p
 _CONDITION = re.compile(r"^(group|treatment|condition|drug|dose|dosage|sex|genotype|strain|cohort)s?$")
 _START, _STOP = re.compile(r"^(start|onset|begin)"), re.compile(r"^(stop|end|offset)")
 _STATES = re.compile(r"(state|label|cluster|behaviou?r|syllable)s?$")
+_SHARE = re.compile(r"(p|prob|state)[ _]?\d+$")
 _MOST = 1_000  # rows of a sheet
 
 
@@ -35,7 +36,8 @@ def refuse_other_tables(frame: pd.DataFrame, roles: dict[str, Role], name: str) 
             f"{name} is a sheet of conditions, with one row for each {ids[0]}. Open it in Study, with the recordings."
         )
     labels = columns_with(roles, Role.LABEL)
-    if not channels and any(_STATES.search(keys[column]) for column in labels):
+    soft = channels and all(_SHARE.match(keys[column]) for column in channels)
+    if (soft or not channels) and any(_STATES.search(keys[column]) for column in labels):
         raise DataError(
             f"{name} has labels or states but no channels. Upload the recording, and this file as its labels; Study reads "
             "states of other tools."

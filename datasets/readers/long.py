@@ -60,6 +60,8 @@ def widen(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...], list[str]
 
 def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return a table in which a column of dates and one of times of day are one."""
+    days = {name: _dates_only(frame[name]) for name in frame.columns if frame[name].dtype.kind == "M"}
+    frame = frame.assign(**{name: column for name, column in days.items() if column is not None})
     texts = [str(name) for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype)]
     words = {name: frame[name].cat.categories.astype(str).to_series() for name in texts if frame[name].notna().all()}
     dates = [
@@ -71,6 +73,12 @@ def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     both = frame[dates[0]].astype(str) + " " + frame[times[0]].astype(str)
     frame = frame.drop(columns=dates).assign(**{times[0]: both.astype("category")})
     return frame, [f"{dates[0]!r} and {times[0]!r} are one clock"]
+
+
+def _dates_only(column: pd.Series[Any]) -> pd.Series[Any] | None:
+    """Return dates of a workbook as text, or None for other times."""
+    same = column.notna().all() and (column == column.dt.normalize()).all() and column.duplicated().any()
+    return column.dt.strftime("%Y-%m-%d").astype("category") if same else None
 
 
 def drop_totals(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -113,6 +113,7 @@ _FRAME = re.compile(
     r"^(frames?|frame[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
 )
 _FRAME_NUMBER = re.compile(r"^(frames?|frame[ _]?(no|number|index|idx|id))$")
+_INDEX = re.compile(r"^(unnamed: ?0|level_0|__index_level_0__)$")
 _ROW_NUMBER = re.compile(
     r"^(column 1|row|unnamed: ?0|index|level_0|__index_level_0__|#|no\.?|nr\.?)$"
 )  # if it counts rows
@@ -312,7 +313,7 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     distinct = int(column.nunique())
     if _GROUP.match(key) and distinct <= max(1, n_rows // 2):
         return Role.GROUP
-    if (_GROUP.match(key) or _ROW_NUMBER.match(key)) and is_row_number(column):
+    if _INDEX.match(key) or ((_GROUP.match(key) or _ROW_NUMBER.match(key)) and is_row_number(column)):
         return Role.IGNORE
     values = numeric_values(column)
     seen = values[np.isfinite(values)]

@@ -72,6 +72,11 @@ def with_gap(values: Floats, rows: slice) -> Floats:
     return gap
 
 
+def sheet(rows: list[list[Any]]) -> bytes:
+    """Return a workbook with these cells."""
+    return written(pd.DataFrame(rows, dtype=object), "excel", header=False)
+
+
 # ---- text formats -------------------------------------------------------------------------------------------------
 PLAIN = text(frame())
 for sign, name in ((",", "commas"), (";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
@@ -185,6 +190,7 @@ add("unclear clock, minutes", text(frame([f"{i // 60:02d}:{i % 60:02d}" for i in
     asks={"clock": "minutes and seconds"}, rate=1)  # fmt: skip
 add("unclear clock, hours", text(frame(short)), outcome="asked", asks={"clock": "hours and minutes"}, rate=1 / 60)
 add("long minutes", text(frame([f"{i // 60 + 30:02d}:{i % 60:02d}" for i in range(N)])), rate=1)
+add("dates with weekdays", text(frame(stamps("%a %d %b %Y %H:%M:%S"))), rate=1 / 60)
 add("durations of pandas", text(frame(pd.to_timedelta(AT, unit="s").astype(str))))
 add("steps of 20 in an unknown unit", text(frame(np.arange(N) * 20)), outcome="asked", asks={"unit": "ms"}, rate=50)
 add("counter named time", text(frame(np.arange(N))), rate=None)
@@ -221,6 +227,13 @@ add("Parquet with dates", written(frame(pd.date_range(START, periods=N, freq="10
 add("workbook", book(Data=frame()), "a.xlsx")
 add("workbook with dates", book(Data=frame(pd.date_range(START, periods=N, freq="1min"))), "a.xlsx", rate=1 / 60)
 add("workbook, remarks first", book(Notes=pd.DataFrame({"a": ["x", "y"]}), Data=frame()), "a.xlsx")
+rows = [[at, *pair] for at, pair in zip(AT.tolist(), VALUES.tolist(), strict=True)]
+add("workbook with a units row", sheet([["time", "c1", "c2"], ["s", "mV", "deg"], *rows]), "a.xlsx")
+add("workbook with lines above", sheet([["Device 7"], ["Exported"], [None], ["time", "c1", "c2"], *rows]), "a.xlsx")
+add("workbook without header", sheet(rows), "a.xlsx", outcome="asked", asks={"unit": "s"})
+hours = [[START.date(), (START + pd.Timedelta(i - 60, "min")).time(), *row[1:]] for i, row in enumerate(rows)]
+add("workbook with dates and times", sheet([["date", "time", "c1", "c2"], *hours]), "a.xlsx", rate=1 / 60)
+add("Parquet with a shuffled index", written(frame().iloc[mixed], "parquet"), "a.parquet")
 add("NPY", npy(VALUES), "a.npy", rate=None)
 add("NPZ", npz(y=VALUES, time=AT), "a.npz")
 add("NPZ of trials", npz(y=VALUES.reshape(2, 30, 2)), "a.npz", rate=None, trials=(30, 30))
@@ -269,6 +282,15 @@ add_poses("with sides", "{part}_{axis}", ("animal",), ("left ear", "right ear", 
 add_poses("with centres", "{animal}_{axis}", ("mouse1", "mouse2"), ("centre",))
 add_poses("with unknown words", "{animal}_{part}_{axis}", ("foo", "bar"), ("u", "v", "w"), outcome="asked",
           asks={"animals": "foo, bar"})  # fmt: skip
+add_poses("with coordinates first", "{axis}_{part}", ("animal",), BODY)
+add_poses(
+    "with numbered coordinates",
+    "{axis}{part}",
+    ("animal",),
+    ("1", "2", "3"),
+    outcome="asked",
+    asks={"animals": "parts"},
+)
 cage = poses("{animal}_{part}_{axis}", ("mouse1", "mouse2"), BODY, time=AT).assign(cage_tl_x=1.0, cage_tl_y=2.0)
 add("poses with a corner of the cage", text(cage), values=XY, names=(("mouse1", "mouse2"), BODY))
 frames = poses("{part}_{axis}", ("animal",), BODY, frame=np.arange(N)).iloc[lacking]
@@ -432,6 +454,10 @@ lines = tracked.splitlines(keepends=True)
 add("DeepLabCut that lacks frames", "".join(lines[:23] + lines[27:]), values=with_gap(XY[:, :1], slice(20, 24)),
     names=(("animal",), BODY), rate=None)  # fmt: skip
 
+add("Empatica", "1770000000.0,1770000000.0\n32.0,32.0\n" + text(frame(None), header=False), rate=32)
+LABCHART = "Interval=\t0.1 s\nTimeFormat=\tStartOfBlock\nChannelTitle=\tA\tB\nRange=\t10 V\t10 V\n"
+add("LabChart", LABCHART + text(frame(), sep="\t", header=False), "a.txt", outcome="asked", asks={"unit": "s"})
+
 # ---- no recordings ------------------------------------------------------------------------------------------------
 add("web page", "<!DOCTYPE html><html><body><table></table></body></html>\n" * 3, outcome="refused")
 add("picture", b"\x89PNG\r\n\x1a\n" + bytes(500), outcome="refused")
@@ -449,3 +475,6 @@ add(
     text(pd.DataFrame({"frame": np.arange(N), "state": np.arange(N) // 15 % 3})),
     outcome="refused",
 )
+shares = np.abs(np.sin(AT))
+add("soft states of another tool", text(frame(None, p_1=shares, p_2=1 - shares, state=1 + (shares < 0.5))[["p_1", "p_2", "state"]]),
+    outcome="refused")  # fmt: skip
