@@ -179,7 +179,8 @@ def _read_data(
 
 def _recording_name(name: str, n_recordings: int, given: PathOrFile) -> str:
     """Return the name of the file, or of the recording if the file has several."""
-    return PurePath(given.name).name if n_recordings == 1 else name.partition(" ")[2] or name
+    file = PurePath(given.name).name
+    return file if n_recordings == 1 else name if name.startswith(file) else name.partition(" ")[2] or name
 
 
 def drop_unseen_features(found: Mapping[str, Trial]) -> dict[str, Trial]:

@@ -112,14 +112,17 @@ def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | No
         return None
     columns, doubts = flat
     trials, notes = _find_recordings(table)
-    roles: dict[str, Role] = {name: role for name, role in table.roles.items() if role is not Role.GROUP}
+    at = [j for j, column in enumerate(columns) if column[2]]
+    no_channels = {table.columns[j] for j in at}
+    roles: dict[str, Role] = {
+        name: role for name, role in table.roles.items() if role is not Role.GROUP and name not in no_channels
+    }
     try:
         known = table.understand_trials(roles, trials)
     except DataError as error:
         known = table.understand_trials({}, trials)
         notes.append(f"the time column was not used ({error})")
     rows = np.concatenate([its for _, its in known.order.trials])
-    at = [j for j, column in enumerate(columns) if column[2]]
     arrays = [_take(numeric_values(table.frame.iloc[:, j]).astype(np.float32), rows) for j in at]
     rate = rate_hz if rate_hz is not None or known.clock is None else known.clock.rate_hz
     found = assemble([columns[j] for j in at], arrays, rate, table.name)

@@ -55,11 +55,6 @@ class Understanding:
     order: Order
     doubts: tuple[Doubt, ...] = ()
 
-    @property
-    def unit(self) -> str:
-        """Unit of the time column, "" without one."""
-        return self.clock.unit if self.clock else ""
-
     def sentence(self) -> str:
         """Describe trials, rows, channels and rate."""
         channels = columns_with(self.roles, Role.CHANNEL, Role.POSITION)

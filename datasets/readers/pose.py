@@ -18,6 +18,7 @@ from ..features import egocentric_features
 from .doubts import Doubt, require_answers
 
 Scaling = Literal["auto", "pixels", "image", "standardised"]
+NOWHERE = (0.0, -1.0, -999.0, -9999.0)  # both coordinates of a part that was not found
 FeatureSet = Literal["keypoints", "egocentric"]
 
 
@@ -167,14 +168,14 @@ class KeypointTable:
 def finish_table(table: KeypointTable, rate_hz: float | None) -> KeypointTable:
     """Mark missing parts as NaN, in place, and set the rate.
 
-    Infinities, single coordinates and (0, 0) count as missing. Without a rate, the default is assumed with a note.
+    Infinities, single coordinates and points such as (0, 0) count as missing. Without a rate, the default is assumed with a note.
     """
     xy, scores, notes = np.asarray(table.xy), np.asarray(table.scores), table.notes
     xy[~np.isfinite(xy)] = np.nan
-    nowhere = (xy == 0).all(axis=2)  # [T, A, P]
+    nowhere = (xy[:, :, 0] == xy[:, :, 1]) & np.isin(xy[:, :, 0], NOWHERE)  # [T, A, P]
     half = np.isnan(xy).any(axis=2) & ~np.isnan(xy).all(axis=2)
     if nowhere.any():
-        notes = (*notes, f"{int(nowhere.sum()):,} keypoints at (0, 0) count as missing")
+        notes = (*notes, f"{int(nowhere.sum()):,} keypoints at (0, 0), (-1, -1) or (-9999, -9999) count as missing")
     if half.any():
         notes = (*notes, f"{int(half.sum()):,} keypoints with one coordinate only count as missing")
     np.moveaxis(xy, 2, 3)[nowhere | half] = np.nan

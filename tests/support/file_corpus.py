@@ -291,6 +291,9 @@ add_poses(
     outcome="asked",
     asks={"animals": "parts"},
 )
+lost = np.where((np.arange(N) % 9 == 4)[:, None, None, None], -1.0, XY[:, :1])
+add("poses lost at -1", text(poses("{part}_{axis}", ("animal",), BODY, lost, time=AT)), values=np.where(lost == -1, np.nan, lost),
+    names=(("animal",), BODY))  # fmt: skip
 cage = poses("{animal}_{part}_{axis}", ("mouse1", "mouse2"), BODY, time=AT).assign(cage_tl_x=1.0, cage_tl_y=2.0)
 add("poses with a corner of the cage", text(cage), values=XY, names=(("mouse1", "mouse2"), BODY))
 frames = poses("{part}_{axis}", ("animal",), BODY, frame=np.arange(N)).iloc[lacking]
