@@ -67,13 +67,17 @@ def _plain(text: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _parse_formats(text: pd.Series[Any], sample: pd.Series[Any]) -> Readings | None:
-    shares = {date + time: _valid(sample, date + time) for date in _DATES for time in _TIMES}
+    shares: dict[str, float] = {}
+    for way in (date + time for date in _DATES for time in _TIMES):
+        shares[way] = _valid(sample, way)
+        if shares[way] == 1:
+            break
     best = max(shares, key=lambda way: shares[way])
     date = next(date for date in _DATES if best.startswith(date))
-    # times without decimals, or without seconds, may be among the others
-    ways = [way for way, share in shares.items() if way.startswith(date) and share > 0]
-    if sum(shares[way] for way in ways) <= 0.5:
+    if sum(share for way, share in shares.items() if way.startswith(date)) <= 0.5:
         return None
+    # times without decimals, or without seconds, may be among the others
+    ways = [best, *(date + time for time in _TIMES)]
     found = _parse_all(text, ways)
     twin = next((date.replace(old, new) for old, new in _TWINS.items() if date.startswith(old)), None)
     if twin is None:
