@@ -54,7 +54,7 @@ def read(source: BinaryIO, name: str) -> files.OpenFile:
     if isinstance(file.content, tables.Table) and file.content.doubts:
         asked = file.content.doubts
         with questions:
-            answers = ask(lambda _: asked, file.content.columns)
+            answers = ask(lambda _: asked, [digest])  # names of columns may depend on the answer
         file = intake.open_file(source, name, digest, answers)
     if len(file.sheets) > 1:
         assert isinstance(file.content, tables.Table)

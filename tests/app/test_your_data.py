@@ -24,6 +24,7 @@ from pages.your_data import example
 from tests.support import page
 from tests.support.controls import control
 from tests.support.drawn import record, verdicts
+from tests.support.file_corpus import kind
 from tests.support.offered import files, offered, script_of
 from tests.support.sliders import sliders
 from tests.support.table_files import book
@@ -334,3 +335,23 @@ def test_open_question_keeps_fit_disabled_until_answered(engine):
     app.session_state["view"] = "Export"
     app.run()
     assert "answers={'unit': 's'}" in script_of(app)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "question", "answer", "channels"),
+    [
+        ("commas.csv", kind("unclear commas, thousands").content, "commas", "decimals", 2),
+        ("numbers.csv", kind("wavelengths").content, "header", "names", 3),
+        ("arrays.npy", kind("NPY of channels, time").content, "axes", "channels, time", 2),
+        ("poses.csv", kind("poses with unknown words").content, "animals", "foo, bar", 19),
+    ],
+)
+def test_answer_about_the_format_reads_the_file_again(engine, name, content, question, answer, channels):
+    app = uploaded(name, content)
+    assert app.button(key="fit").disabled
+    next(box for box in app.selectbox if box.key.startswith(f"_ask-{question}")).set_value(answer).run()
+    app.button(key="fit").click().run()
+    assert {len(job.work.trials[0].channels) for job in engine.jobs if job.name == "fit"} == {channels}
+    app.session_state["view"] = "Export"
+    app.run()
+    assert f"answers={{'{question}': '{answer}'}}" in script_of(app)

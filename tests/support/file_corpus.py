@@ -481,3 +481,8 @@ add(
 shares = np.abs(np.sin(AT))
 add("soft states of another tool", text(frame(None, p_1=shares, p_2=1 - shares, state=1 + (shares < 0.5))[["p_1", "p_2", "state"]]),
     outcome="refused")  # fmt: skip
+
+
+def kind(name: str) -> Kind:
+    """Return the kind of this name."""
+    return next(one for one in KINDS if one.name == name)

@@ -146,7 +146,12 @@ def as_poses(file: OpenFile, answers: Mapping[str, str] | None = None) -> OpenFi
 def pose_doubts(file: OpenFile, answers: Mapping[str, str]) -> tuple[Doubt, ...]:
     """Return the questions that remain about a table of keypoints."""
     posed = as_poses(file, answers).content
-    return posed.doubts if isinstance(posed, KeypointTable) else ()
+    return new_doubts(file, posed.doubts) if isinstance(posed, KeypointTable) else ()
+
+
+def new_doubts(file: OpenFile, doubts: tuple[Doubt, ...]) -> tuple[Doubt, ...]:
+    """Return the questions besides those about the format, which were asked before."""
+    return tuple(doubt for doubt in doubts if doubt not in file.content.doubts)
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from gdm_core.units import unit_for
 from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, figure, note, points
 from gdm_studio.plot.figures.states import averaged, plain
 from pages.lab.dataset import Dataset
-from pages.lab.upload.file import KEPT, OpenFile, TableOptions, answered, edited, rate_of, remembered
+from pages.lab.upload.file import KEPT, OpenFile, TableOptions, answered, edited, new_doubts, rate_of, remembered
 from pages.lab.upload.questions import ask
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
@@ -72,7 +72,7 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
 
 def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -> Sequence[Doubt]:
     try:
-        return answered(file, answers).understand(roles).doubts
+        return new_doubts(file, answered(file, answers).understand(roles).doubts)
     except GdmError:  # contradicting roles; the report shows the message
         return ()
 
