@@ -299,7 +299,6 @@ def lap_distance(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) 
     return session.reference.distance(position, lap).astype(np.float64, copy=False)
 
 
-# ---- corners without the official table -----------------------------------------------------------------------------
 SMALLEST_TURN = np.deg2rad(20)
 SAME_BEND_M = 60.0  # bends to one side that are closer are one corner
 FOUND_CORNERS = "Corners found from the track's shape; official numbers missing."

@@ -33,7 +33,6 @@ WORDS = {
 }
 NOTHING = "little difference"
 N_CORNERS = 3
-AT_ONCE_S = 0.3
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -61,7 +60,7 @@ def tab(race: Race, found: Between) -> None:
     task: Task = visitor_jobs().get(
         key, lambda: Task(partial(_fit, trials), "Fitting 2 to 5 states to half of the pairs")
     )
-    ended = task.wait(AT_ONCE_S)
+    ended = task.wait(0.3)
     show_progress("differences-progress", task, ended)
     if not ended:
         shell.empty("Looking for differences", "States are fitted to half of the pairs and checked on the others.")
