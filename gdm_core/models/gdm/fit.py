@@ -82,7 +82,7 @@ class Plan:
         return learning_rate(index, _RISE * self.explore[1], begin, begin + self.refine, PEAK_RATE)
 
 
-_SOFT, _LASTING = Plan((30, 120), 60), Plan((80, 120), 100)  # a chain learns slowly how far to trust it
+_SOFT, _LASTING = Plan((30, 120), 60), Plan((110, 160), 110)  # a chain learns slowly how far to trust it
 
 
 def learning_rate(index: int, rise: float, fall: float, total: float, peak: float) -> float:
