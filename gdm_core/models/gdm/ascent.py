@@ -99,6 +99,11 @@ class Ascent(ABC):
         """Probability of keeping a state; 0 without a chain of states."""
         return 0.0
 
+    @property
+    def renewed_every(self) -> int:
+        """Steps, in tens, within which everything that q depends on has changed."""
+        return 10
+
     def n_samples(self, weighted: bool) -> int:
         return self.config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
 
@@ -194,6 +199,10 @@ class FusedAscent(Ascent):
     @property
     def stay(self) -> float:
         return 0.0 if self._chain is None else self._chain.stay
+
+    @property
+    def renewed_every(self) -> int:
+        return 10 if self._chain is None else 10 * -(-self._refresh_every // 10)
 
     def evaluate(self, weighted: bool) -> float:
         if self._chain is not None and self.n_steps >= self._refresh_at:

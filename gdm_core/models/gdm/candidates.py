@@ -51,7 +51,8 @@ def _best(rows: Rows, config: GDMConfig, seed: int) -> Ascent:
     trials = {one: optimise(one, _TRIAL) for one in (soft, other)}
     _advance(trials[soft], _FIRST_STEPS)
     _advance(trials[other], _FIRST_STEPS)
-    if other.bound(False) < soft.bound(False) - (_HOPELESS if other.stay > _FLEETING else 0):
+    fleeting = other.module.informed and other.stay < _FLEETING
+    if other.bound(False) < soft.bound(False) - (0 if fleeting else _HOPELESS):
         _advance(trials[soft])
         return soft
     tie, reached = _CLEAR_GAIN * len(rows), _score(soft, trials[soft], rows)

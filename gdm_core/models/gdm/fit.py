@@ -82,7 +82,7 @@ class Plan:
         return learning_rate(index, _RISE * self.explore[1], begin, begin + self.refine, PEAK_RATE)
 
 
-_SOFT, _LASTING = Plan((30, 120), 60), Plan((110, 160), 110)  # a chain learns slowly how far to trust it
+_SOFT, _LASTING = Plan((30, 120), 60), Plan((80, 160), 100)  # a chain learns slowly how far to trust it
 
 
 def learning_rate(index: int, rise: float, fall: float, total: float, peak: float) -> float:
@@ -110,13 +110,18 @@ def optimise(ascent: Ascent, plan: Plan) -> Iterator[Step]:
             index += 1
             if index % REPORT_EVERY == 0 or index == total:
                 ascent.write_back()
-                if explored is None if plan.holds else index >= JUDGED_FROM * total:
+                if (
+                    (explored is None and index % ascent.renewed_every == 0)
+                    if plan.holds
+                    else index >= JUDGED_FROM * total
+                ):
                     bounds.append(ascent.bound(weighted))
-                    flat = is_flat(bounds[-2:] if plan.holds else bounds, ascent.n_channels)
+                    flat = is_flat(bounds[-2:] if plan.holds else bounds, (1 if plan.holds else 2) * ascent.n_channels)
         yield Step(index, total, value, value, flat)
         if not math.isfinite(value):
             return
-        if explored is None and index >= plan.explore[0] and ((flat and plan.holds) or index == plan.explore[1]):
+        fewest = max(plan.explore[0], 3 * ascent.renewed_every) if plan.holds else plan.explore[1]
+        if explored is None and ((flat and index >= fewest) or index == plan.explore[1]):
             explored, total = index, index + plan.refine
 
 

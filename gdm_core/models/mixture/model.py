@@ -37,7 +37,7 @@ Dynamics = Literal["noisy", "deterministic"]
 MixturePosterior = Literal["window", "linear", "previous"]
 
 _CPU = torch.device("cpu")
-_START_STEPS = 300  # of the 2-level fit
+_START_STEPS = 200  # of the 2-level fit
 _OWN_STEPS = 80
 _DETERMINISTIC_STEPS = 150
 PEAK_RATE = 0.01
@@ -159,7 +159,7 @@ def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Ite
                 optimiser.step()
             if index + 1 in (round(JUDGED_FROM * total), total):
                 bounds.append(_judge(module, excerpt, c.temperature))
-        yield Step(index + 1, total, seen, seen, is_flat(bounds, excerpt.y.shape[1]))
+        yield Step(index + 1, total, seen, seen, is_flat(bounds, 2 * excerpt.y.shape[1]))
         if not math.isfinite(seen):
             return
 
