@@ -110,13 +110,12 @@ def optimise(ascent: Ascent, plan: Plan) -> Iterator[Step]:
             index += 1
             if index % REPORT_EVERY == 0 or index == total:
                 ascent.write_back()
-                if (
-                    (explored is None and index % ascent.renewed_every == 0)
-                    if plan.holds
-                    else index >= JUDGED_FROM * total
-                ):
+                if plan.holds and explored is None and index % ascent.renewed_every == 0:
                     bounds.append(ascent.bound(weighted))
-                    flat = is_flat(bounds[-2:] if plan.holds else bounds, (1 if plan.holds else 2) * ascent.n_channels)
+                    flat = is_flat(bounds[-2:], ascent.n_channels)
+                elif not plan.holds and index >= JUDGED_FROM * total:
+                    bounds.append(ascent.bound(weighted))
+                    flat = is_flat(bounds, 2 * ascent.n_channels)
         yield Step(index, total, value, value, flat)
         if not math.isfinite(value):
             return
