@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.maths.repeats import Repeats
 from gdm_core.text import first_of, plural
 from gdm_core.trials import Trial, Trials, working_precision
 
@@ -166,9 +167,12 @@ class Table:
         if len(sizes) > 1:
             least, most = f"{min(sizes):,}", f"{max(sizes):,}"
             notes.append(f"{len(sizes):,} trials of {least if least == most else f'{least} to {most}'} samples")
+        repeats = Repeats.find([self._read_values(names)[rows] for _, rows in known.order.trials])
+        notes = [*repeats.describe(names), *notes]
         scores = self._read_values(tuple(columns_with(checked, Role.SCORE)))
         low = int(np.count_nonzero(scores < LOW_SCORE))
-        return QualityReport(self.n_rows, tuple(qualities), low_scores=low, notes=tuple(notes))
+        few = tuple(names[j] for j in repeats.discrete)
+        return QualityReport(self.n_rows, tuple(qualities), low_scores=low, notes=tuple(notes), few_valued=few)
 
     def to_trials(
         self,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
-from gdm_core.maths.gaps import spread_stretches
+from gdm_core.maths.gaps import carry_forward, spread_stretches
 
 Array = npt.NDArray[np.float32]
 # (trial [T, N], origins [O], horizon, number of paths, seed) -> sampled futures [P, O, H, N]
@@ -75,6 +75,26 @@ class Forecast:
         edges = undo(self.lower), undo(self.upper)
         return Forecast(self.origins, undo(self.mean), *edges, undo(self.median), self.std * scale)
 
+    def over_repeats(
+        self, y: Array, rows: npt.NDArray[np.int64], origins: npt.NDArray[np.int64], horizon: int
+    ) -> Forecast:
+        """Return the forecast of a recording whose rows repeat, from the forecast of its new rows `y` [T', N].
+
+        rows     [T] new row of each sample
+        origins  samples of the recording
+        """
+        ahead = rows_ahead(rows, origins, horizon)  # [O, H]
+        at = np.searchsorted(self.origins, rows[origins])[:, None]
+        certain = carry_forward(y, np.nan)[rows[origins]].astype(np.float32)[:, None]  # [O, 1, N]
+
+        def gather(values: Array, known: Array) -> Array:
+            moved: Array = np.where((ahead == 0)[..., None], known, values[..., at, np.maximum(ahead - 1, 0), :])
+            return moved
+
+        edges = gather(self.lower, certain), gather(self.upper, certain)
+        std = gather(self.std, np.zeros_like(certain))
+        return Forecast(origins, gather(self.mean, certain), *edges, gather(self.median, certain), std)
+
     @property
     def horizon(self) -> int:
         """Number of steps ahead (H)."""
@@ -110,6 +130,24 @@ def outcomes(y: npt.NDArray[Any], origins: npt.NDArray[np.int64], horizon: int) 
     return result
 
 
+def rows_ahead(rows: npt.NDArray[np.int64], origins: npt.NDArray[np.int64], horizon: int) -> npt.NDArray[np.int64]:
+    """Return how many new rows [O, H] are expected until each sample ahead, if each row lasts as long as the mean row.
+
+    rows  [T] new row of each sample
+    """
+    age = origins - np.searchsorted(rows, rows[origins])
+    hold = len(rows) / (rows[-1] + 1)
+    return np.asarray((age[:, None] + np.arange(1, horizon + 1)) / hold + 1e-9, np.int64)
+
+
+def checked_origins(origins: npt.ArrayLike | None, n_samples: int) -> npt.NDArray[np.int64]:
+    """Return origins as an array, by default all samples; raise ConfigError outside the recording."""
+    at = np.arange(n_samples) if origins is None else np.atleast_1d(np.asarray(origins, dtype=np.int64))
+    if len(at) and (at.min() < 0 or at.max() >= n_samples):
+        raise ConfigError(f"origins must lie in 0..{n_samples - 1}; got {at.min()}..{at.max()}.")
+    return at
+
+
 def forecast(
     sample: Sampler,
     y: Array,
@@ -126,9 +164,7 @@ def forecast(
     if n_paths < 2:
         raise ConfigError(f"n_paths is {n_paths}; prediction intervals need at least 2.")
     first = min_samples - 1
-    at = np.arange(len(y)) if origins is None else np.atleast_1d(np.asarray(origins, dtype=np.int64))
-    if len(at) and (at.min() < 0 or at.max() >= len(y)):
-        raise ConfigError(f"origins must lie in 0..{len(y) - 1}; got {at.min()}..{at.max()}.")
+    at = checked_origins(origins, len(y))
     n_channels = y.shape[1]
     if len(at) * horizon * n_channels > _MAX_RESULT_ELEMENTS:
         raise ConfigError(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError, DataTypeError
+from gdm_core.maths.repeats import Repeats
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -275,6 +276,17 @@ class Trials:
     def n_samples(self) -> int:
         """Total number of samples."""
         return sum(trial.n_samples for trial in self.trials)
+
+    @cached_property
+    def repeats(self) -> Repeats:
+        """Repeated values of the channels."""
+        return Repeats.find([trial.y for trial in self.trials])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on missing and repeated values, and what a fit does with them."""
+        repeated = (f"{line[0].upper()}{line[1:]}." for line in self.repeats.describe(self.trials[0].channels))
+        return tuple(filter(None, (describe_missing(self.trials), *repeated)))
 
     @cached_property
     def fingerprint(self) -> str:

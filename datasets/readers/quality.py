@@ -44,12 +44,14 @@ class QualityReport:
     channels     quality of each channel
     low_scores   number of keypoints with a low score
     notes        sentences from the reader
+    few_valued   channels with few distinct values
     """
 
     n_samples: int
     channels: tuple[ChannelQuality, ...]
     low_scores: int = 0
     notes: tuple[str, ...] = ()
+    few_valued: tuple[str, ...] = ()
 
     @property
     def missing_share(self) -> float:

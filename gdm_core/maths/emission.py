@@ -25,16 +25,17 @@ class Observed:
     y: Float  # [T, N], zero where missing
     mask: Float | None  # [T, N] ones and zeros; None where nothing is missing
     starts: Bool  # [T]
+    noise_floor: Float | None = None  # [N] least standard deviations of the noise
 
     @classmethod
-    def prepare(cls, ys: list[npt.NDArray[Any]]) -> Observed:
+    def prepare(cls, ys: list[npt.NDArray[Any]], noise_floor: Float | None = None) -> Observed:
         y = np.concatenate(ys).astype(np.float64)
         starts = np.zeros(len(y), dtype=bool)
         starts[np.cumsum([0, *(len(one) for one in ys[:-1])])] = True
         known = np.isfinite(y)
         if known.all():
-            return cls(y, None, starts)
-        return cls(np.where(known, y, 0.0), known.astype(np.float64), starts)
+            return cls(y, None, starts, noise_floor)
+        return cls(np.where(known, y, 0.0), known.astype(np.float64), starts, noise_floor)
 
     def excerpt(self, n_samples: int) -> Observed:
         """Return about `n_samples` in evenly spread stretches as separate trials; short data are returned whole."""
@@ -44,7 +45,12 @@ class Observed:
         starts = self.starts[kept]
         starts[:, 0] = True
         rows = kept.ravel()
-        return Observed(self.y[rows], None if self.mask is None else self.mask[rows], starts.ravel())
+        mask = None if self.mask is None else self.mask[rows]
+        return Observed(self.y[rows], mask, starts.ravel(), self.noise_floor)
+
+    def raise_noise(self, variance: Float) -> Float:
+        """Return variances [N] that are at least the floor."""
+        return variance if self.noise_floor is None else np.maximum(variance, self.noise_floor**2)
 
 
 def stretches(total: int, n_samples: int, parts: int = 8) -> npt.NDArray[np.int64]:
@@ -132,4 +138,4 @@ def regress_emission(observed: Observed, mean: Float, variance: Float) -> Emissi
     squares = (error**2).sum(axis=0) + ((loadings[:, None, :] @ uncertainty)[:, 0] * loadings).sum(axis=1)
     squares = squares + _LOADING_STRENGTH * (joined**2).sum(axis=1) + 2 * _NOISE_RATE
     noise = squares / (count + d + 1 + 2 * _NOISE_SHAPE + 2)
-    return Emission(loadings, joined[:, d], noise)
+    return Emission(loadings, joined[:, d], observed.raise_noise(noise))

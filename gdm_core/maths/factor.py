@@ -174,8 +174,17 @@ class Autoregression:
     start: Float
 
     @classmethod
-    def fit(cls, filled: list[npt.NDArray[Any]], ys: list[npt.NDArray[Any]], factors: FactorModel) -> Autoregression:
-        """Fit by least squares to recordings with gaps `filled`; the noise is that of observed entries of `ys`."""
+    def fit(
+        cls,
+        filled: list[npt.NDArray[Any]],
+        ys: list[npt.NDArray[Any]],
+        factors: FactorModel,
+        noise_floor: Float | None = None,
+    ) -> Autoregression:
+        """Fit by least squares to recordings with gaps `filled`; the noise is that of observed entries of `ys`.
+
+        noise_floor  [N] least standard deviations of the noise
+        """
         inputs = [factors.inputs(part[:-1]) for part in filled]
         design, target = np.concatenate(inputs), np.concatenate([part[1:] for part in filled])
         gram = design.T @ design + 1e-6 * max(len(design), 1) * np.eye(design.shape[1])
@@ -183,6 +192,7 @@ class Autoregression:
         observed = np.isfinite(np.concatenate([y[1:] for y in ys]))
         squares = np.where(observed, (target - design @ coefficients) ** 2, 0.0).sum(axis=0)
         noise = np.maximum(squares / np.maximum(observed.sum(axis=0), 1), _MIN_NOISE**2)
+        noise = noise if noise_floor is None else np.maximum(noise, noise_floor**2)
         joined = np.concatenate(ys).astype(np.float64)
         start = np.stack([np.nanmean(joined, axis=0), np.nanvar(joined, axis=0) + _MIN_NOISE])
         return cls(factors, coefficients, noise, start)

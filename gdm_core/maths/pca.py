@@ -64,13 +64,15 @@ class ComponentScores:
     step: Float  # [D] variance of the scores' change from one sample to the next
 
     @classmethod
-    def fit(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> ComponentScores:
+    def fit(cls, ys: list[npt.NDArray[Any]], n_latent: int, noise_floor: Float | None = None) -> ComponentScores:
         n_channels = ys[0].shape[1]
         factors = FactorModel.fit(ys, n_latent)
         parts = [factors.fill(y) for y in ys]
         filled = np.concatenate(parts)
         center = filled.mean(axis=0)
         covariance = (filled - center).T @ (filled - center) / len(filled)
+        if noise_floor is not None:
+            covariance = covariance + np.diag(noise_floor**2)
         weight = balance_channels(covariance, n_latent)
         values, vectors = principal_axes(covariance, weight)
         basis = vectors[:, :n_latent]
@@ -96,6 +98,11 @@ class ComponentScores:
         """Return the scores [T, D] of complete observations [T, N]."""
         result: Float = (filled - self.center) @ (self.weight[:, None] * self.basis) / self.scale
         return result
+
+    def project_covariance(self, variance: Float) -> Float:
+        """Return the covariance [D, D] of the scores of independent channels with `variance` [N]."""
+        to_scores = self.weight[:, None] * self.basis / self.scale
+        return np.asarray(to_scores.T @ (variance[:, None] * to_scores))
 
     def expand(self, x: Float) -> Float:
         """Return the observations [..., N] of scores [..., D]."""

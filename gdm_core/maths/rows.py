@@ -32,6 +32,7 @@ class Rows:
     n_scored: int
     lengths: tuple[int, ...]  # rows of each sequence
     chain: Tensor | None = None  # [R, K] log-probabilities of a chain of states, if known
+    noise_floor: npt.NDArray[np.float64] | None = None  # [N] least standard deviations of the noise
 
     def __len__(self) -> int:
         return int(self.y.shape[0])
@@ -39,6 +40,13 @@ class Rows:
     @property
     def device(self) -> torch.device:
         return self.y.device
+
+    @torch.no_grad()
+    def raise_noise(self, log_noise: Tensor) -> None:
+        """Raise log standard deviations [N] or [K, N] to the floor."""
+        if self.noise_floor is not None:
+            least = torch.as_tensor(np.log(np.maximum(self.noise_floor, 1e-12)))
+            log_noise.copy_(torch.maximum(log_noise, least.to(log_noise)))
 
     def select(self, index: Tensor | slice, **changes: Any) -> Rows:
         """Return the rows at `index`, with `changes` of their attributes."""

@@ -22,13 +22,14 @@ from gdm_core.adaptation import adapt
 from gdm_core.errors import ConfigError, DataError, FitWarning
 from gdm_core.maths.gaps import gap_factors, spread_stretches
 from gdm_core.maths.spikes import find_new_spikes
+from gdm_core.models.collapse import find_collapsed, may_have_collapsed
 from gdm_core.models.estimator import Array as Array
 from gdm_core.models.estimator import Estimator
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.scaling import BASELINE_MARGIN, prepare, score_baseline
-from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
+from gdm_core.trials import Recording, Recordings, Trial, Trials, TrialsLike, as_trials, is_single
 
 _SCORED = 20_000  # samples that score and check a fit
 
@@ -149,7 +150,7 @@ class StateModel(Estimator, ABC):
 
     def calibrate(self, trials: TrialsLike) -> Self:
         """Calibrate prediction intervals on the recordings that the model was fitted to."""
-        self._calibrate([self._scaler.apply(trial.y) for trial in self._checked(trials)])
+        self._calibrate([self._scaler.apply(self._fitted_rows(trial.y).y) for trial in self._checked(trials)])
         return self
 
     def _calibrate(self, ys: list[Array]) -> None:
@@ -167,7 +168,10 @@ class StateModel(Estimator, ABC):
         self.params_, self._fitted_config = {}, None
         self._fitted_config = config = self.config
         recorded = as_trials(trials)
-        data = self._without_outliers(recorded)
+        self.repeats_ = self._find_repeats(recorded)
+        data = self._as_fitted(recorded)
+        if self.repeats_ is not None and (found := self.repeats_.describe(recorded[0].channels)):
+            warnings.warn(f'Repeated values: {"; ".join(found)}. repeats="keep" fits them.', FitWarning, stacklevel=2)
         self._check_lengths(data)
         self._check_trials(data)
         self.scaler_, self.factors_, ys = prepare(data, config.n_latent)
@@ -222,11 +226,32 @@ class StateModel(Estimator, ABC):
         return Validation(score, baseline, failure)
 
     def _collapsed(self, ys: list[Array]) -> str | None:
-        """Return why the likelihood is unbounded, as where a state's noise vanishes; None if it is not."""
+        """Return why the likelihood is unbounded; None if it is not."""
+        noise = self._state_noise()
+        if noise is None or not may_have_collapsed(noise):
+            return None
+        usage, n_steps = np.zeros(len(noise)), 0.0
+        squares: npt.NDArray[np.float64] = np.zeros(noise.shape[1])
+        for y in ys:
+            usage += self._soft_states(y).sum(axis=0)
+            moved = np.diff(self._noisy_path(y).astype(np.float64), axis=0) ** 2
+            squares, n_steps = squares + np.nansum(moved, axis=0), n_steps + np.isfinite(moved).sum(axis=0)
+        k = find_collapsed(noise, usage, np.maximum(squares / np.maximum(n_steps, 1), 1e-8))
+        if k is None:
+            return None
+        advice = "" if self.repeats_ is not None else '; if values repeat there, use repeats="auto"'
+        return f"the noise of state {k + 1} has collapsed, since {usage[k]:.0f} samples follow from those before exactly{advice}"
+
+    def _state_noise(self) -> npt.NDArray[np.float64] | None:
+        """Return the covariance of each state's noise [K, D, D]; None if states share it."""
         return None
 
+    def _noisy_path(self, y: Array) -> Array:
+        """Return the path [T, D] that the noise of states drives."""
+        return self._latent(y)
+
     def _baseline_score(self, ys: list[Array]) -> float:
-        return score_baseline(self._scaler, self._factors, ys)
+        return score_baseline(self._scaler, self._factors, ys, self._noise_floor)
 
     # ---- verbs on data ------------------------------------------------------------------------------------------
     @overload
@@ -261,13 +286,16 @@ class StateModel(Estimator, ABC):
         """
         found = []
         for trial in self._checked(data):
-            missing = np.isnan(trial.y)
-            y = self._scaler.apply(trial.y)
+            fitted, rows = self._fitted_rows(trial.y)
+            missing, y = np.isnan(fitted), self._scaler.apply(fitted)
             values, std = self._impute(y) if missing.any() else (y, np.zeros_like(y))
             if return_std and missing.any():
                 std = std * gap_factors(self._impute, y)[:, None]
-            filled = np.where(missing, self._scaler.undo(values), trial.y).astype(self._scaler.center.dtype)
-            found.append((filled, (std * self._scaler.scale).astype(np.float32)) if return_std else filled)
+            filled = np.where(missing, self._scaler.undo(values), fitted).astype(self._scaler.center.dtype)
+            std = (std * self._scaler.scale).astype(np.float32)
+            if rows is not None:
+                filled, std = filled[rows], std[rows]
+            found.append((filled, std) if return_std else filled)
         return found[0] if is_single(data) else found
 
     @overload
@@ -281,10 +309,10 @@ class StateModel(Estimator, ABC):
     def score(self, data: TrialsLike, y: Any = None) -> float:
         """Return the ELBO, a lower bound on the log-likelihood, in nats per observed sample.
 
-        Samples without any observed channel do not count. `y` is ignored.
+        Samples without any observed channel and repeated rows do not count. `y` is ignored.
         """
         trials = self._checked(data)
-        return self._score(self._scaler.apply(trial.y) for trial in trials)
+        return self._score(self._scaler.apply(self._fitted_rows(trial.y).y) for trial in trials)
 
     def _score(self, ys: Iterable[Array]) -> float:
         """Return the score of standardised trials."""
@@ -307,20 +335,32 @@ class StateModel(Estimator, ABC):
     ) -> Any:
         """Predict `data` from every origin, or from `origins`: `mean[t, h-1]` predicts y[t+h] from y[..t].
 
-        horizon         steps ahead
+        Where rows repeat, each is expected to last as long as the mean row, and its value is certain until then.
+
+        horizon         samples ahead
         n_paths, seed   number and seed of the simulated futures that intervals are made of
         adaptive        adapt intervals to the outcomes that are known at each origin
         """
 
-        def ahead(y: Array) -> forecasting.Forecast:
+        def predict(trial: Trial) -> forecasting.Forecast:
+            fitted, rows = self._fitted_rows(trial.y, keep_outliers=True)
+            y, at = self._scaler.apply(fitted), forecasting.checked_origins(origins, trial.n_samples)
             if self._ignores_outliers:
                 y = np.where(find_new_spikes(y), np.float32(np.nan), y)
+            n_steps, starts = horizon, at
+            if rows is not None:
+                n_steps = int(forecasting.rows_ahead(rows, at, horizon).max(initial=min(horizon, 1)))
+                starts = np.unique(rows[at])
             found = forecasting.forecast(
-                self._paths_across_gaps, y, horizon, n_paths, seed, origins, self.min_samples, self.calibration_
+                self._paths_across_gaps, y, n_steps, n_paths, seed, starts, self.min_samples, self.calibration_
             )
-            return (adapt(found, y) if adaptive else found).rescaled(self._scaler.center, self._scaler.scale)
+            found = adapt(found, y) if adaptive else found
+            if rows is not None:
+                found = found.over_repeats(y, rows, at, horizon)
+            return found.rescaled(self._scaler.center, self._scaler.scale)
 
-        return self._each(data, ahead, as_recorded=True)
+        found = [predict(trial) for trial in self._checked(data)]
+        return found[0] if is_single(data) else found
 
     def online(self, lag: int = 0) -> Online:
         """Return a filter that takes sample by sample: `online().step(sample)`.
@@ -329,7 +369,8 @@ class StateModel(Estimator, ABC):
         """
         self._require_fitted()
         whole(0).require("lag", lag)
-        return Online(self._sample_reader(), self._scaler, self.config.n_states, lag, self._ignores_outliers)
+        k = self.config.n_states
+        return Online(self._sample_reader(), self._scaler, k, lag, self._ignores_outliers, self.repeats_)
 
     @overload
     def filter(self, data: Recording, lag: int = 0) -> Array: ...
@@ -337,7 +378,11 @@ class StateModel(Estimator, ABC):
     def filter(self, data: Recordings, lag: int = 0) -> list[Array]: ...
     def filter(self, data: TrialsLike, lag: int = 0) -> Any:
         """Return soft states [T, K] from the past and `lag` later samples; a list for several recordings."""
-        found = [self.online(lag).follow(trial.y) for trial in self._checked(data, as_recorded=True)]
+        found = []
+        for trial in self._checked(data):
+            y, rows = self._fitted_rows(trial.y, keep_outliers=True)
+            states = self.online(lag).follow(y)
+            found.append(states if rows is None else states[rows])
         return found[0] if is_single(data) else found
 
     def _next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
@@ -359,6 +404,11 @@ class StateModel(Estimator, ABC):
         """Return soft states [T, K] as `predict_proba` does; pandas after `set_output(transform="pandas")`."""
         return self.predict_proba(data)  # type: ignore[arg-type]
 
-    def _each(self, data: TrialsLike, verb: Callable[[Array], Any], as_recorded: bool = False) -> Any:
-        results = [verb(self._scaler.apply(trial.y)) for trial in self._checked(data, as_recorded)]
+    def _each(self, data: TrialsLike, verb: Callable[[Array], npt.NDArray[Any]]) -> Any:
+        """Apply a verb to each recording as it is fitted, and return its results at the original samples."""
+        results = []
+        for trial in self._checked(data):
+            y, rows = self._fitted_rows(trial.y)
+            result = verb(self._scaler.apply(y))
+            results.append(result if rows is None else result[rows])
         return results[0] if is_single(data) else results

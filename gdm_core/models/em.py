@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gdm_core.errors import FitError
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, StateModel
-from gdm_core.models.parameters import OUTLIERS, Configuration, Outliers, one_of, parameter, whole
+from gdm_core.models.parameters import OUTLIERS, REPEATS, Configuration, Outliers, Repeated, one_of, parameter, whole
 from gdm_core.models.progress import Progress, Status
 
 PATIENCE = 3
@@ -33,6 +33,7 @@ class EMConfig(Configuration):
     n_latent: int = parameter(2, "Dimensions of the latent path (D).", whole(), "D")
     _: KW_ONLY
     outliers: Outliers = parameter("keep", OUTLIERS, one_of(Outliers))
+    repeats: Repeated = parameter("auto", REPEATS, one_of(Repeated))
     seed: int = parameter(0, "Seed of all random numbers.", whole(0))
     n_iter: int = parameter(100, "Largest number of iterations.", whole())
     n_restarts: int = parameter(

@@ -14,6 +14,7 @@ from gdm_core.errors import DataError, FitError
 from gdm_core.files import write_whole
 from gdm_core.forecast import Calibration
 from gdm_core.maths.factor import FactorModel
+from gdm_core.maths.repeats import Fitted, Repeats
 from gdm_core.maths.spikes import find_spikes
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.scaling import Scaler
@@ -69,6 +70,7 @@ class Estimator(TransformerMixin, BaseEstimator):
     seconds_: float = 0.0
     calibration_: Calibration | None = None
     feature_names_in_: npt.NDArray[np.object_]  # only after a fit to named channels
+    repeats_: Repeats | None = None  # only where repeats="auto"
     _fitted_config: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -158,11 +160,29 @@ class Estimator(TransformerMixin, BaseEstimator):
     def _ignores_outliers(self) -> bool:
         return getattr(self.config, "outliers", "keep") == "ignore"
 
-    def _without_outliers(self, trials: Trials) -> Trials:
-        """Mark outliers as missing if this model ignores them."""
-        if not self._ignores_outliers:
-            return trials
-        kept = (dataclasses.replace(one, y=np.where(find_spikes(one.y), np.nan, one.y)) for one in trials)
+    def _find_repeats(self, trials: Trials) -> Repeats | None:
+        return trials.repeats if getattr(self.config, "repeats", "keep") == "auto" else None
+
+    def _fitted_rows(self, y: npt.NDArray[Any], keep_outliers: bool = False) -> Fitted:
+        """Return a recording without repeats, and without outliers if this model ignores them."""
+        found = Fitted(y, None) if self.repeats_ is None else self.repeats_.apply(y, self.min_samples)
+        if keep_outliers or not self._ignores_outliers:
+            return found
+        return found._replace(y=np.where(find_spikes(found.y), np.nan, found.y))
+
+    @property
+    def _noise_floor(self) -> npt.NDArray[np.float64] | None:
+        """Least standard deviations [N] of the noise of standardised channels; None for no floor."""
+        floor = None if self.repeats_ is None else self.repeats_.noise_floor()
+        return None if floor is None or self.scaler_ is None or not floor.any() else floor / self.scaler_.scale
+
+    def _as_fitted(self, trials: Trials) -> Trials:
+        """Return recordings as they are fitted; those without repeats and outliers stay the same."""
+        rows = [self._fitted_rows(one.y).y for one in trials]
+        kept = (
+            one if y is one.y else Trial(y, one.rate_hz, one.channels, name=one.name)
+            for one, y in zip(trials, rows, strict=True)
+        )
         return Trials(tuple(kept), trials.name, trials.label_names)
 
     def _check_lengths(self, trials: Trials) -> None:
@@ -173,8 +193,8 @@ class Estimator(TransformerMixin, BaseEstimator):
                     "Drop the trial or join it to its neighbour."
                 )
 
-    def _checked(self, data: TrialsLike, as_recorded: bool = False) -> Trials:
-        """Return `data` as trials that this model can read, without outliers unless `as_recorded`."""
+    def _checked(self, data: TrialsLike) -> Trials:
+        """Return `data` as trials that this model can read."""
         self._require_fitted()
         trials = as_trials(data)
         if trials.n_channels != self.n_channels:
@@ -184,7 +204,7 @@ class Estimator(TransformerMixin, BaseEstimator):
             )
         self._check_channel_order(trials[0])
         self._check_lengths(trials)
-        return trials if as_recorded else self._without_outliers(trials)
+        return trials
 
     def _set_feature_names(self, trial: Trial) -> None:
         vars(self).pop("feature_names_in_", None)
@@ -221,6 +241,7 @@ class Estimator(TransformerMixin, BaseEstimator):
             "seconds": self.seconds_,
             "history": [dataclasses.astuple(one) for one in self.history_],
             "channels": list(getattr(self, "feature_names_in_", ())),
+            "repeats": None if self.repeats_ is None else dataclasses.asdict(self.repeats_),
         }
         return encode(tensors, header)
 
@@ -251,6 +272,7 @@ class Estimator(TransformerMixin, BaseEstimator):
         model.status_, model.failure_ = Status(header["status"]), header.get("failure")
         model.elbo_, model.seconds_ = float(header["elbo"]), float(header["seconds"])
         model.history_ = tuple(Progress(*one) for one in header.get("history", ()))
+        model.repeats_ = Repeats.from_dict(repeats) if (repeats := header.get("repeats")) else None
         if channels := header.get("channels"):
             model.feature_names_in_ = np.array(channels, dtype=np.object_)
         return model

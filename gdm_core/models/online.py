@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
+from gdm_core.maths.repeats import NewValues, Repeats
 from gdm_core.maths.spikes import REACH, find_new_spikes
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.scaling import Scaler
@@ -62,15 +63,24 @@ class Online:
 
     lag               samples between a sample and its result
     ignores_outliers  values far from the previous ones count as missing
+    repeats           repeated values of the training data; repeated rows are not counted and change nothing
     """
 
     def __init__(
-        self, reader: SampleReader, scaler: Scaler, n_states: int, lag: int, ignores_outliers: bool = False
+        self,
+        reader: SampleReader,
+        scaler: Scaler,
+        n_states: int,
+        lag: int,
+        ignores_outliers: bool = False,
+        repeats: Repeats | None = None,
     ) -> None:
         self._reader, self._scaler, self._n_states, self.lag = reader, scaler, n_states, lag
         self.n_seen = 0
         self._recent: deque[npt.NDArray[Any]] | None = deque(maxlen=REACH) if ignores_outliers else None
         self._window: deque[tuple[Candidates, Float]] = deque(maxlen=lag + 1)  # with the weights [B] of the filter
+        self._new_values = None if repeats is None else NewValues(repeats)
+        self._moment = Moment(-1 - lag, np.full(n_states, np.nan, np.float32))
 
     def step(self, y: npt.ArrayLike) -> Moment:
         """Read the next sample `y` [N], NaN where missing; return the states of the sample `lag` samples ago."""
@@ -84,6 +94,11 @@ class Online:
             raise DataError(
                 f"Sample {self.n_seen} is infinite in channel {int(np.isinf(sample).argmax())}. Mark it NaN."
             )
+        if self._new_values is not None:
+            new = self._new_values.read(sample)
+            if new is None:
+                return self._moment
+            sample = new
         standardised = self._scaler.apply(sample)
         if self._recent is not None:
             self._recent.append(standardised)
@@ -94,10 +109,10 @@ class Online:
         weights = before @ found.transfer
         self._window.append((found, weights / weights.sum()))
         self.n_seen += 1
-        if self.n_seen <= self.lag:
-            nothing = np.full(self._n_states, np.nan, np.float32)
-            return Moment(self.n_seen - 1 - self.lag, nothing)
-        return Moment(self.n_seen - 1 - self.lag, self._shares(0))
+        known = self.n_seen > self.lag
+        shares = self._shares(0) if known else np.full(self._n_states, np.nan, np.float32)
+        self._moment = Moment(self.n_seen - 1 - self.lag, shares)
+        return self._moment
 
     def follow(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Return the states [T, K] of all samples `y` [T, N]; the last `lag` use fewer later samples."""

@@ -75,6 +75,13 @@ OUTLIERS = (
 )
 
 
+Repeated = Literal["auto", "keep"]
+REPEATS = (
+    "'auto' leaves repeated values out: rows that repeat regularly are thinned, held values count as missing, and the noise "
+    "of channels with few values has a floor."
+)
+
+
 @dataclass(frozen=True)
 class Configuration:
     """Checked parameters of a model. NumPy scalars, as in a grid from `np.arange`, become Python numbers for files."""

@@ -104,12 +104,14 @@ def prepare(trials: Trials, n_latent: int) -> Prepared:
     return Prepared(scaler, factors, ys)
 
 
-def score_baseline(scaler: Scaler, factors: FactorModel, ys: list[Standardised]) -> float:
+def score_baseline(
+    scaler: Scaler, factors: FactorModel, ys: list[Standardised], noise_floor: Float | None = None
+) -> float:
     """Return the log-likelihood per observed sample of a first-order autoregression on the factors."""
     total, n_samples = 0.0, 0
     # A fill that saw later samples would predict them too well.
     past = [factors.fill_causally(y) if np.isnan(y).any() else y for y in ys]
-    autoregression = Autoregression.fit(past, ys, factors)
+    autoregression = Autoregression.fit(past, ys, factors, noise_floor)
     for y, filled in zip(ys, past, strict=True):
         total += autoregression.log_likelihood(filled, y) - scaler.log_jacobian(y)
         n_samples += int(np.isfinite(y).any(axis=1).sum())

@@ -49,8 +49,10 @@ def make_untrained(model: Fitted, trials: Trials, seed: int = 0) -> Fitted | Non
         config = dataclasses.replace(config, readout="amortised")
     control = model._from_config(config)
     control._fitted_config = config
-    control.scaler_ = Scaler.from_trials(trials)
-    ys = [control.scaler_.apply(trial.y) for trial in trials]
+    control.repeats_ = model.repeats_
+    fitted = control._as_fitted(trials)
+    control.scaler_ = Scaler.from_trials(fitted)
+    ys = [control.scaler_.apply(trial.y) for trial in fitted]
     control.factors_ = FactorModel.fit(ys, config.n_latent)
     control._set_random_parameters(ys, seed)
     control.status_ = Status.CANCELLED

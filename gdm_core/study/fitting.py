@@ -18,7 +18,7 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_core.study.sheet import Sheet, did_you_mean, format_items, format_list
 from gdm_core.study.states import Recording
 from gdm_core.text import plural
-from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, describe_missing
+from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials
 
 MOST_SAMPLES = 200_000  # to fit to; more cost time and hardly change the states
 PIECES = 4  # evenly spaced pieces of a recording that is fitted in part
@@ -54,8 +54,7 @@ def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str
         raise DataError(
             f"{format_items(other, 'recording', f'not at {usual:g} Hz')} Resample to {usual:g} Hz, or exclude them in the sheet."
         )
-    if missing := describe_missing(kept.values()):
-        notes.append(missing)
+    notes += Trials(tuple(kept.values())).notes
     if excluded:
         notes.append(
             format_items(

@@ -7,11 +7,12 @@ import sys
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from gdm_core.errors import ConfigError
+from gdm_core.models.parameters import Repeated
 from gdm_studio.cli.shared import Bar, add_data_options, add_scale_option, print_json, read_trials, summarise
 
 DEFAULT_LATENT = 2
@@ -29,6 +30,15 @@ def add_latent_option(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="D",
         help="latent dimensions, at most the number of channels (default: 2, for windows 6)",
+    )
+
+
+def add_repeats_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--repeats",
+        choices=get_args(Repeated),
+        default="auto",
+        help="'auto' leaves repeated values out of fits, 'keep' fits them (default: auto)",
     )
 
 
@@ -51,6 +61,7 @@ def add_fit(commands: Any) -> None:
     parser.add_argument("--states", type=int, default=4, metavar="K", help="number of states (default: 4)")
     parser.add_argument("--temperature", type=float, metavar="TAU", help="temperature of the soft states")
     parser.add_argument("--stickiness", type=stickiness, metavar="GAMMA", help="in [0, 1), or 'learn'")
+    add_repeats_option(parser)
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.add_argument("--out", type=Path, default=Path("model.safetensors"), help="model file to write")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -85,6 +96,8 @@ def fit(options: argparse.Namespace) -> int:
     latent = resolve_latent(options.latent, trials.n_channels, options.data.name)
     optional = {"temperature": options.temperature, "stickiness": options.stickiness}
     given = {name: value for name, value in optional.items() if value is not None}
+    if options.repeats != "auto":
+        given["repeats"] = options.repeats
     model = build(options.model, options.states, latent, options.seed, **given)
     bar = Bar(f"Fitting {options.model}", 1)
     for progress in model.fit_iter(trials):

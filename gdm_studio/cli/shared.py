@@ -183,7 +183,8 @@ def _describe_reading(table: Table, roles: dict[str, Role], trials: Trials) -> l
     if ignored := columns_with(Role.IGNORE):
         parts.append(f"ignored {ignored}")
     notes = (*table.notes, *table.understand(roles).order.notes)
-    return [f"{table.name}: {'; '.join(parts)}.", *(f"{table.name}: {note}." for note in notes)]
+    lines = (*(f"{note}." for note in notes), *trials.notes)
+    return [f"{table.name}: {'; '.join(parts)}.", *(f"{table.name}: {line}" for line in lines)]
 
 
 def print_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from gdm_studio.cli.models import add_latent_option, resolve_latent
+from gdm_studio.cli.models import add_latent_option, add_repeats_option, resolve_latent
 from gdm_studio.cli.shared import (
     add_data_options,
     add_jobs_option,
@@ -38,6 +38,7 @@ def add_suggest(commands: Any) -> None:
         help="models to compare, see `gdm info` (default: gdm,arhmm-sticky; for windows gdm-linear)",
     )
     add_latent_option(parser)
+    add_repeats_option(parser)
     parser.add_argument(
         "--states", type=counts, default=list(range(1, 10)), metavar="K", help="such as 1-9 or 2,4,8 (default: 1-9)"
     )
@@ -70,8 +71,9 @@ def suggest(options: argparse.Namespace) -> int:
             return _suggest_windows(choice, recordings.n_channels, options)
     trials = summarise(recordings, options)
     latent = resolve_latent(options.latent, trials.n_channels, options.data.name)
+    fixed = {} if options.repeats == "auto" else {"repeats": options.repeats}
     question = suggesting.SuggestQuestion(
-        options.models, trials, latent, states=options.states, seeds=tuple(range(options.seeds))
+        options.models, trials, latent, fixed, states=options.states, seeds=tuple(range(options.seeds))
     )
     with open_engine("Trying settings", question.n_fits, options.jobs) as (engine, progress):
         found = suggesting.suggest(question, engine, progress)

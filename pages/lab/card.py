@@ -69,8 +69,8 @@ def show_scorecard(view: View, rows_of: Rows) -> list[Score]:
         if content.message:
             again = partial(queries.retry, "scores")
             shell.error("Scoring failed", content.message, retry=f"{view.page}-rescore", again=again)
-        if view.dataset.missing:
-            shell.quiet(f"{view.dataset.missing[:1].upper()}{view.dataset.missing[1:]}")
+        if view.dataset.quality:
+            shell.quiet(f"{view.dataset.quality[:1].upper()}{view.dataset.quality[1:]}")
         with st.container(key="gdm-progress"):
             live.show_cancel(view.fit, view.page)
             live.draw_panels(view.fit, live.make_progress)

@@ -193,9 +193,10 @@ class Dataset:
         return index >= len(self.train)
 
     @cached_property
-    def missing(self) -> str:
-        """Sentence on missing values; "" without any."""
-        return describe_missing(self.trials)
+    def quality(self) -> str:
+        """Sentences on missing and repeated values; "" without any."""
+        repeated = (f"{line[0].upper()}{line[1:]}." for line in self.train.repeats.describe(self.train[0].channels))
+        return " ".join(filter(None, (describe_missing(self.trials), *repeated)))
 
     def title(self, index: int) -> str:
         trial = self.trials[index]

@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from gdm_core.models.parameters import Repeated
 from gdm_core.models.registry import NAMED_MODELS, TITLES, available
 from gdm_core.text import plural
 from gdm_studio.plot import palette
 from pages.ui import settings, shell
-from pages.ui.controls import number, one_of, slide
+from pages.ui.controls import number, one_of, slide, switch
 
 ABOUT = {  # when to use each model
     "gdm": "States blend. The paper's model and the fastest: start here.",
@@ -128,7 +129,15 @@ def choose(
             help="Dynamics: how the data change from sample to sample. Position: where they are (the paper's linear posterior).",
         )
         d, seed = _choose_size_and_seed(n_channels, n_latent, of)
-    return make_choice(name, min(k, most), tau, stickiness, POSTERIORS[chosen], d, seed, of)
+        kept = switch(
+            "Fit repeated values",
+            False,
+            key="repeats",
+            of=of,
+            help="Off: fits leave out values that a sensor repeats. On: repeats count as measurements.",
+        )
+    repeats: Repeated = "keep" if kept else "auto"
+    return make_choice(name, min(k, most), tau, stickiness, POSTERIORS[chosen], d, seed, of, repeats)
 
 
 def _list_models(offered: Sequence[str]) -> str:
@@ -156,6 +165,7 @@ def make_choice(
     n_latent: int,
     seed: int,
     of: str = "",
+    repeats: Repeated = "auto",
 ) -> Choice:
     """Return the model of that name with the settings that apply to it."""
     family, fixed = NAMED_MODELS[name]
@@ -164,6 +174,8 @@ def make_choice(
         config |= {"temperature": temperature, "stickiness": stickiness}
     if has_posterior(name):
         config["posterior"] = posterior
+    if repeats != "auto":  # defaults stay out of the keys of results
+        config["repeats"] = repeats
     return Choice(name, family, config | fixed, MODELS.get(name, name), of)
 
 

@@ -164,8 +164,8 @@ def show_summary(file: files.OpenFile, data: Dataset | None) -> None:
             f"Trials: {len(data.train)} training, {len(data.test)} held-out. "
             f"Samples: {data.train.n_samples:,} and {data.test.n_samples:,}."
         )
-        if data.missing:
-            shell.quiet(data.missing)
+        if data.quality:
+            shell.quiet(data.quality)
         k, d = data.start
         shell.quiet(f"First guess: K {k} ({data.suggestion.why_states}), D {d} ({data.why_latent}).")
     st.button("Fit", type="primary", key="fit", disabled=data is None, width="stretch", on_click=intake.request_fit,

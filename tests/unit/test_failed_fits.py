@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 import gdm_core
-from gdm_core import ARHMM, SLDS
+from gdm_core import ARHMM, GDM, SLDS
 from gdm_core.engine import worker
 from gdm_core.errors import FitError, FitWarning
 from gdm_core.labels import LabelModel
 from gdm_core.models.progress import Status
 from gdm_core.models.registry import FAMILIES, NAMED_MODELS
 from gdm_core.trials import Trial, as_trials
-from gdm_studio.datasets import nascar
+from gdm_studio.datasets import nascar, regimes
 from tests.support.simple_model import SimpleModel
 
 REASON = "below that of a single autoregression"
@@ -124,13 +124,20 @@ def test_labels_refuse_failed_fit(laps):
         LabelModel(failed).fit(laps[0], laps[0].labels)
 
 
-def test_repeated_values_collapse_a_state():
-    y = np.asarray(nascar.train_test("soft", seed=0, T=3000)[0].y).copy()
-    assert ARHMM(n_states=4, n_latent=2, n_iter=20, n_restarts=1).fit(y).status_ is not Status.FAILED
-    y[500:2000] = y[500]
-    model = ARHMM(n_states=4, n_latent=2, n_iter=20, n_restarts=1).fit(y)
+@pytest.mark.parametrize("family", [ARHMM, SLDS, GDM])
+def test_kept_repeats_collapse_a_state(family):
+    y = np.array(regimes.simulate("levels", 1500, seed=0)[0].y)
+    if family is GDM:
+        stops = np.random.default_rng(0).standard_normal(1500)
+        y = np.column_stack([y, np.where(np.arange(1500) < 1000, stops, stops[1000])])
+    else:
+        y[500:1000] = y[500]
+    model = family(n_states=3, n_latent=2, repeats="keep")
+    for _ in model.fit_iter(y, calibrate=False):
+        pass
     assert model.status_ is Status.FAILED
     assert "has collapsed" in model.failure_
+    assert 'repeats="auto"' in model.failure_
 
 
 @pytest.mark.parametrize("family", [ARHMM, SLDS])

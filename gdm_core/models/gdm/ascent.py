@@ -165,6 +165,7 @@ class AutogradAscent(Ascent):
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
+        self.rows.raise_noise(self.module.log_noise)
 
     @torch.no_grad()
     def bound(self, weighted: bool) -> float:
@@ -227,6 +228,7 @@ class FusedAscent(Ascent):
             self._newton.ascend(rate, done, None if self._last is None else self._last[1].observed)
         else:
             self._adam.ascend(self.objective.flat, self.objective.gradient, rate)
+        self.rows.raise_noise(torch.from_numpy(self.objective.p["log_noise"]))
 
     def bound(self, weighted: bool) -> float:
         batch = fused.Batch(self.rows.excerpt(_JUDGED_ROWS))

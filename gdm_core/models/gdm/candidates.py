@@ -73,9 +73,12 @@ def _begin(rows: Rows, config: GDMConfig, lasting: bool, seed: int, member: torc
 
 def _autoregressive_states(rows: Rows, config: GDMConfig, seed: int) -> torch.Tensor:
     """Return the states [R, K] that an AR-HMM finds quickly."""
-    past, begins = rows.past.numpy(force=True), np.flatnonzero(rows.age.numpy(force=True) <= 0)
-    trials = np.split(past, begins[begins > 0])
-    return torch.as_tensor(find_lasting_states(trials, config.n_states, config.n_latent, seed)).to(rows.past)
+    y, begins = rows.y, np.flatnonzero(rows.age.numpy(force=True) <= 0)
+    if rows.known is not None:
+        y = torch.where(rows.known > 0, y, torch.nan)
+    trials = np.split(y.numpy(force=True), begins[begins > 0])
+    states = find_lasting_states(trials, config.n_states, config.n_latent, seed, rows.noise_floor)
+    return torch.as_tensor(states).to(rows.past)
 
 
 def _advance(steps: Iterator[Step], n_steps: int | None = None) -> None:

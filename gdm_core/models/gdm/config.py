@@ -8,9 +8,11 @@ from typing import Literal
 from gdm_core.errors import ConfigError
 from gdm_core.models.parameters import (
     OUTLIERS,
+    REPEATS,
     Allowed,
     Configuration,
     Outliers,
+    Repeated,
     number,
     one_of,
     parameter,
@@ -43,6 +45,7 @@ class SoftConfig(Configuration):
     )
     _: KW_ONLY
     outliers: Outliers = parameter("keep", OUTLIERS, one_of(Outliers))
+    repeats: Repeated = parameter("auto", REPEATS, one_of(Repeated))
 
 
 @dataclass(frozen=True)

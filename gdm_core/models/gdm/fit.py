@@ -151,6 +151,7 @@ def paper_steps(module: GdmModule, rows: Rows, config: GDMConfig) -> Iterator[St
         seen = objective.item()
         if math.isfinite(seen):
             optimiser.step()
+            rows.raise_noise(module.log_noise)
         recent.append(seen)
         ended = len(recent) > 100 and (recent[-1] - recent[-100]) / 99 < 1e-4
         yield Step(index + 1, total, bound.item() / len(rows), seen / len(rows), ended)

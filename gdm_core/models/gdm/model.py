@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -15,6 +16,7 @@ from gdm_core.errors import ConfigError, FitError
 from gdm_core.forecast import Sampler
 from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.regression import left_out_changes
+from gdm_core.maths.repeats import Repeats
 from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
 from gdm_core.models.base import Array, StateModel, Validation
@@ -166,7 +168,8 @@ class GDM(SoftModel[GdmModule]):
         return on_one_thread(self._steps(ys))  # a step is small: threads would only wait for each other
 
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
-        config, rows = self.config, make_rows(ys, self._device, fill=self._fill)
+        config, rows = self.config, make_rows(ys, self._device, fill=self._fill_inputs)
+        rows = dataclasses.replace(rows, noise_floor=self._noise_floor)
         if config.preset == "paper":
             module = GdmModule(rows.y.shape[1], config).to(rows.device)
             start_random(module, config.seed)
@@ -181,7 +184,7 @@ class GDM(SoftModel[GdmModule]):
 
     @torch.no_grad()
     def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
-        rows = make_rows(ys, self._device, fill=self._fill)
+        rows = make_rows(ys, self._device, fill=self._fill_inputs)
         z, design = posterior_mean(self._net, rows, self.config.temperature), self._net.view(rows).design
         usable = rows.age > 0
         if rows.known is not None:
@@ -198,6 +201,13 @@ class GDM(SoftModel[GdmModule]):
             model.params_, model._module = self.params_ | {"dynamics": dynamics}, None
             samplers.append(model._paths_across_gaps)
         return samplers
+
+    def _fill_inputs(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a trial with its gaps filled, for a fit.
+
+        Between repeats, a fill that saw later values would predict them.
+        """
+        return self._fill_causally(y) if self.repeats_ is not None and self.repeats_.leaves_out else self._fill(y)
 
     def _random(self, ys: list[Array], seed: int) -> GdmModule:
         module = GdmModule(ys[0].shape[1], self.config)
@@ -218,6 +228,13 @@ class GDM(SoftModel[GdmModule]):
             torch.einsum("i,igk->gk", weight, logits.softmax(-1)).double().numpy(force=True)
         )
         return mixed
+
+    def _state_noise(self) -> npt.NDArray[np.float64] | None:
+        log_noise = self.params_["log_noise"].astype(np.float64)
+        return np.exp(2 * log_noise)[:, :, None] * np.eye(log_noise.shape[1]) if log_noise.ndim == 2 else None
+
+    def _noisy_path(self, y: Array) -> Array:
+        return y
 
     # ---- hooks --------------------------------------------------------------------------------------------------
     def _rows(self, y: Array, filled: npt.NDArray[Any] | None = None) -> Rows:
@@ -277,10 +294,12 @@ class GDM(SoftModel[GdmModule]):
         return as_numpy(y), as_numpy(z), as_numpy(x)
 
 
-def first_fit(config: GDMConfig, ys: list[Array]) -> Iterator[tuple[Progress, GdmModule]]:
+def first_fit(
+    config: GDMConfig, ys: list[Array], scaler: Scaler | None, repeats: Repeats | None
+) -> Iterator[tuple[Progress, GdmModule]]:
     """Yield the steps of a 2-level fit with its module; raise FitError if it diverges."""
-    model, n_channels = GDM._from_config(config), ys[0].shape[1]
-    model.scaler_ = Scaler(np.zeros(n_channels, np.float32), np.ones(n_channels, np.float32))
+    model = GDM._from_config(config)
+    model.scaler_, model.repeats_ = scaler, repeats
     model.factors_ = FactorModel.fit(ys, config.n_latent)
     for progress in model._fit(ys):
         yield progress, model._net

@@ -59,14 +59,17 @@ def _limit_spread(weight: Tensor, bias: Tensor, inputs: Tensor) -> None:
 def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: Tensor | None = None) -> None:
     """Set the parameters of a module from states [R, K], or from clusters of the rows."""
     generator = torch.Generator().manual_seed(seed)
+    values = rows.past
+    if rows.noise_floor is not None:  # neither projection nor clusters may follow what the noise will hide
+        normal = torch.randn(values.shape, generator=generator).to(values)
+        values = values + normal * torch.as_tensor(rows.noise_floor).to(values)
     # Noise must not hide the size of steps, so channels are weighted unless states depend on positions.
-    module.projection.copy_(whitening_projection(rows.past, config.n_latent, config.reads != "linear"))
-    x = rows.past @ module.projection.T
-    moved = (x - shift(x, 1)) * (rows.age > 0)[:, None]
-    move_scale = moved.square().mean(0).sqrt().clamp_min(1e-4)
+    module.projection.copy_(whitening_projection(values, config.n_latent, config.reads != "linear"))
+    x, moved, move_scale = _moves(module, rows, rows.past)
     features = torch.cat([x, moved / move_scale], -1)
     if member is None:
-        clustered = x if config.reads == "linear" else torch.cat([moved / move_scale, _POSITION_WEIGHT * x], -1)
+        seen, steps, scale = _moves(module, rows, values)
+        clustered = seen if config.reads == "linear" else torch.cat([steps / scale, _POSITION_WEIGHT * seen], -1)
         labels = torch.as_tensor(
             cluster_samples(clustered.numpy(force=True), config.n_states, seed, n_tries=2), device=x.device
         )
@@ -90,6 +93,13 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: T
         _start_noise(module, rows, (rows.y - module.mean(states.mean[None], design)[0]).square() + spread)
 
 
+def _moves(module: GdmModule, rows: Rows, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return projections [R, D] of values, their steps, and the scale [D] of the steps."""
+    x = values @ module.projection.T
+    moved = (x - shift(x, 1)) * (rows.age > 0)[:, None]
+    return x, moved, moved.square().mean(0).sqrt().clamp_min(1e-4)
+
+
 def _start_noise(module: GdmModule, rows: Rows, squares: Tensor, member: Tensor | None = None) -> None:
     """Set the noise, shared or per state, from the squared errors [R, N] of observed values."""
     known = torch.ones_like(squares) if rows.known is None else rows.known
@@ -99,6 +109,7 @@ def _start_noise(module: GdmModule, rows: Rows, squares: Tensor, member: Tensor 
         total = member.T @ (squares * known) + _SHARED_ROWS * variance
         variance = total / (member.T @ known + _SHARED_ROWS)
     module.log_noise.copy_((variance + 1e-6).sqrt().log())
+    rows.raise_noise(module.log_noise)
 
 
 @torch.no_grad()

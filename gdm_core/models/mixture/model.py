@@ -7,6 +7,7 @@ draw the states together to reduce it (docs/method.md).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -157,6 +158,7 @@ def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Ite
                 for group in optimiser.param_groups:
                     group["lr"] = group["share"] * learning_rate(index, _RISE * total, _RISE * total, total, PEAK_RATE)
                 optimiser.step()
+                rows.raise_noise(module.log_noise)
             if index + 1 in (round(JUDGED_FROM * total), total):
                 bounds.append(_judge(module, excerpt, c.temperature))
         yield Step(index + 1, total, seen, seen, is_flat(bounds, 2 * excerpt.y.shape[1]))
@@ -197,11 +199,11 @@ class GDMMixture(SoftModel[MixtureModule]):
 
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         config = self.config
-        rows = make_rows(ys, _CPU, torch.float64, self._fill)
+        rows = dataclasses.replace(make_rows(ys, _CPU, torch.float64, self._fill), noise_floor=self._noise_floor)
         module = self._new_module(rows.y.shape[1])
         total = _START_STEPS + config.own_steps
         try:
-            for progress, two in first_fit(config.two_levels, ys):
+            for progress, two in first_fit(config.two_levels, ys, self.scaler_, self.repeats_):
                 with one_torch_thread():
                     start_from_two_levels(module, two, rows, config.temperature)
                 self._keep(module)
@@ -218,6 +220,12 @@ class GDMMixture(SoftModel[MixtureModule]):
         start_random(two, seed)
         start_from_two_levels(module, two, rows, self.config.temperature)
         return module
+
+    def _state_noise(self) -> npt.NDArray[np.float64] | None:
+        if "log_step" not in self.params_:
+            return None
+        variance = np.exp(2 * self.params_["log_step"])
+        return np.asarray(variance[:, :, None] * np.eye(variance.shape[1]), np.float64)
 
     # ---- hooks ------------------------------------------------------------------------------------------------------
     def _rows(self, y: Array) -> Rows:

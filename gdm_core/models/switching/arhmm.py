@@ -55,8 +55,9 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _algorithm(self, ys: list[Array], fitted: bool = False) -> ArhmmEM:
-        scores = self._scores if fitted else ComponentScores.fit(ys, self.config.n_latent)
-        return ArhmmEM.prepare(ys, scores, self.config.lags)
+        floor = self._noise_floor
+        scores = self._scores if fitted else ComponentScores.fit(ys, self.config.n_latent, floor)
+        return ArhmmEM.prepare(ys, scores, self.config.lags, floor)
 
     def _first_parameters(self, em: ArhmmEM) -> tuple[ARParameters, None]:
         return em.best_start(self.config.transitions, self.config), None

@@ -104,12 +104,13 @@ class ScoreSeries:
             0.0,
         )
 
-    def prior(self) -> DynamicsPrior:
-        """Return a prior on the scale of the data's steps."""
+    def prior(self, noise_floor: Float | None = None) -> DynamicsPrior:
+        """Return a prior on the scale of the data's steps; `noise_floor` [N] are least standard deviations of channels."""
         d = self.x.shape[1]
         steps = np.diff(self.x, axis=0)[~self.starts[1:]]
         variance = np.maximum((steps**2).mean(axis=0), 1e-8) if len(steps) else np.ones(d)
-        return DynamicsPrior.stay(d, (self.joint.shape[1] - 1) // d - 1, variance)
+        floor = None if noise_floor is None else self.scores.project_covariance(noise_floor**2)
+        return DynamicsPrior.stay(d, (self.joint.shape[1] - 1) // d - 1, variance, floor)
 
 
 @dataclass(frozen=True)
@@ -180,9 +181,11 @@ class ArhmmEM(EM[ARParameters, EStep]):
     prior: DynamicsPrior
 
     @classmethod
-    def prepare(cls, ys: list[npt.NDArray[Any]], scores: ComponentScores, lags: int) -> ArhmmEM:
+    def prepare(
+        cls, ys: list[npt.NDArray[Any]], scores: ComponentScores, lags: int, noise_floor: Float | None = None
+    ) -> ArhmmEM:
         series = ScoreSeries.prepare(ys, scores, lags)
-        return cls(series, series.prior())
+        return cls(series, series.prior(noise_floor))
 
     def excerpt(self, n_samples: int) -> ArhmmEM:
         return replace(self, series=self.series.excerpt(n_samples))
@@ -238,6 +241,10 @@ class ArhmmEM(EM[ARParameters, EStep]):
         known[series.partial_rows] = True
         # Values carried forward would make one large step of every gap.
         path = interpolate_gaps(np.where(known[:, None], series.x, np.nan))
+        if self.prior.floor is not None:  # clusters must not follow what the noise will hide
+            path = path + np.random.default_rng(seed).multivariate_normal(
+                np.zeros(path.shape[1]), self.prior.floor, len(path)
+            )
         fresh = series.starts | np.diff(series.regressed, prepend=True) & ~series.regressed
         found = candidate_states(path, fresh, n_states, n_candidates, seed, known)
         return [np.eye(n_states)[labels] for labels in found]
@@ -262,16 +269,19 @@ class ArhmmEM(EM[ARParameters, EStep]):
         return few.choose([first, other], -CLEAR_GAIN if lasts else CLEAR_GAIN)[0]
 
 
-def find_lasting_states(ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0) -> Float:
+def find_lasting_states(
+    ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0, noise_floor: Float | None = None
+) -> Float:
     """Return the states [T, K] of a short fit of a sticky model, concatenated over trials.
 
     It starts from the best of several clusterings except that of steps. Long recordings are fitted by an excerpt.
 
     ys        standardised trials [T, N]
     n_latent  principal components that the dynamics use
+    noise_floor    [N] least standard deviations of the noise of channels
     """
     with one_thread():
-        em = ArhmmEM.prepare(ys, ComponentScores.fit(ys, n_latent), lags=1)
+        em = ArhmmEM.prepare(ys, ComponentScores.fit(ys, n_latent, noise_floor), 1, noise_floor)
         few = em.excerpt(_START_SAMPLES)
         guesses = few.first_states(n_states, 4, seed)[1:]
         best = max((few.run(few.from_states(one, "sticky"), _FIRST_RUN) for one in guesses), key=few.objective)

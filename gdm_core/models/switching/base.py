@@ -29,10 +29,6 @@ class HasChain(Bounded, Protocol):
 
 Posterior = TypeVar("Posterior", bound=HasChain)
 
-# A state has collapsed if its noise is below both in some direction. Noise-free data stay above the second.
-_LEAST_OF_STEPS = 1e-6  # share of the variance of steps; with fewer than 1,000 samples the prior keeps noise above
-_LEAST_OF_NOISE = 1e-3  # share of the noise of all states
-
 
 class SwitchingModel(EMModel[P, Posterior]):
     """A model with hard states, linear dynamics in each of them, and transitions between them."""
@@ -68,28 +64,8 @@ class SwitchingModel(EMModel[P, Posterior]):
         """
         return self._each(data, lambda y: most_probable_path(self._infer(y).chain))
 
-    def _collapsed(self, ys: list[Array]) -> str | None:
-        noise = np.asarray(self._parameters.dynamics.covariance, np.float64)
-        if (_smallest(noise, noise.sum(axis=0)) >= _LEAST_OF_NOISE).all():
-            return None  # the mean over samples is at most that sum
-        usage, n_steps = np.zeros(len(noise)), 0
-        steps: npt.NDArray[np.float64] = np.zeros(noise.shape[1:])
-        for y in ys:
-            usage += self._soft_states(y).sum(axis=0)
-            moved = np.diff(self._latent(y).astype(np.float64), axis=0)
-            steps += moved.T @ moved
-            n_steps += len(moved)
-        mean = np.einsum("k,kij->ij", usage / usage.sum(), noise)
-        variance = np.maximum(np.diag(steps) / n_steps, 1e-8)
-        collapsed = _smallest(noise, np.diag(variance)) < _LEAST_OF_STEPS
-        collapsed &= _smallest(noise, mean) < _LEAST_OF_NOISE
-        if not collapsed.any():
-            return None
-        k = int(collapsed.argmax())
-        return (
-            f"the noise of state {k + 1} has collapsed, since {usage[k]:.0f} samples follow from those before exactly; "
-            "if values are repeated or interpolated there, make them missing (NaN)"
-        )
+    def _state_noise(self) -> npt.NDArray[np.float64]:
+        return np.asarray(self._parameters.dynamics.covariance, np.float64)
 
     def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
         samplers: list[Sampler] = []
@@ -107,9 +83,3 @@ class SwitchingModel(EMModel[P, Posterior]):
             model._keep(em, *end)
             samplers.append(model._paths_across_gaps)
         return samplers
-
-
-def _smallest(covariances: npt.NDArray[np.float64], reference: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the smallest eigenvalue of each covariance [K, D, D] in units of `reference` [D, D]."""
-    inverse = np.linalg.inv(np.linalg.cholesky(reference))
-    return np.asarray(np.linalg.eigvalsh(inverse @ covariances @ inverse.T)[:, 0], np.float64)

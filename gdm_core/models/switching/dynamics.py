@@ -25,12 +25,13 @@ class DynamicsPrior:
     strength: float  # of the coefficients, in samples
     scale: Float  # [D, D]
     freedom: float
+    floor: Float | None = None  # [D, D] least covariance
 
     @classmethod
-    def stay(cls, n_latent: int, lags: int, step_variance: Float) -> DynamicsPrior:
+    def stay(cls, n_latent: int, lags: int, step_variance: Float, floor: Float | None = None) -> DynamicsPrior:
         """Centre on x_t = x_{t-1}, with noise of a thousandth of the steps' variance [D]."""
         coefficients = np.eye(n_latent, n_latent * lags + 1)
-        return cls(coefficients, 1.0, np.diag(1e-3 * step_variance), n_latent + 2.0)
+        return cls(coefficients, 1.0, np.diag(1e-3 * step_variance), n_latent + 2.0, floor)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Dynamics:
         gap = coefficients - prior.coefficients
         scatter = mix @ moments @ np.swapaxes(mix, 1, 2) + prior.strength * gap @ np.swapaxes(gap, 1, 2) + prior.scale
         covariance = scatter / (count + prior.freedom + d + 1 + p)[:, None, None]
-        return cls(coefficients, (covariance + np.swapaxes(covariance, 1, 2)) / 2)
+        covariance = (covariance + np.swapaxes(covariance, 1, 2)) / 2
+        return cls(coefficients, covariance if prior.floor is None else raise_to(prior.floor, covariance))
 
     def log_prior(self, prior: DynamicsPrior) -> float:
         d, p = prior.coefficients.shape
@@ -90,6 +92,15 @@ class Dynamics:
         """Return the mean [T, K, D] of x for inputs [T, P]."""
         k, d, p = self.coefficients.shape
         return (inputs @ self.coefficients.reshape(k * d, p).T).reshape(-1, k, d)
+
+
+def raise_to(floor: Float, covariances: Float) -> Float:
+    """Return covariances [K, D, D] that exceed a floor [D, D] in every direction: the mode under this constraint."""
+    factor = np.linalg.cholesky(covariances)
+    inverse = np.linalg.inv(factor)
+    values, vectors = np.linalg.eigh(inverse @ floor @ np.swapaxes(inverse, 1, 2))
+    half = factor @ vectors * np.sqrt(np.maximum(values, 1.0))[:, None, :]
+    return np.asarray(half @ np.swapaxes(half, 1, 2))
 
 
 def weighted_moments(weights: Float, joint: Float) -> Float:

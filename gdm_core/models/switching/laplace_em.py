@@ -254,9 +254,9 @@ class LaplaceEM(EM[SLDSParameters, SLDSPosterior]):
     scores: ArhmmEM  # of the principal-component scores, for starts
 
     @classmethod
-    def prepare(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> LaplaceEM:
-        scores = ArhmmEM.prepare(ys, ComponentScores.fit(ys, n_latent), lags=1)
-        return cls(Observed.prepare(ys), scores.prior, scores)
+    def prepare(cls, ys: list[npt.NDArray[Any]], n_latent: int, noise_floor: Float | None = None) -> LaplaceEM:
+        scores = ArhmmEM.prepare(ys, ComponentScores.fit(ys, n_latent, noise_floor), 1, noise_floor)
+        return cls(Observed.prepare(ys, noise_floor), replace(scores.prior, floor=None), scores)
 
     @property
     def n_samples(self) -> int:

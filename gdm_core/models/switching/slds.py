@@ -57,7 +57,7 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _algorithm(self, ys: list[Array], fitted: bool = False) -> em.LaplaceEM:
-        return em.LaplaceEM.prepare(ys, self.config.n_latent)
+        return em.LaplaceEM.prepare(ys, self.config.n_latent, self._noise_floor)
 
     def _first_parameters(self, algorithm: em.LaplaceEM) -> tuple[em.SLDSParameters, None]:
         c, scores = self.config, algorithm.scores
@@ -124,6 +124,7 @@ def from_autoregression(algorithm: em.LaplaceEM, start: ARParameters) -> em.SLDS
     n_channels, d = scores.basis.shape
     floor = 1e-4 if n_channels == d else 1e-6
     noise = np.maximum((residual**2).mean(axis=0) * n_channels / max(n_channels - d, 1), floor)
+    noise = observed.raise_noise(noise)
     loadings = scores.basis * scores.scale / scores.weight[:, None]
     blur = np.linalg.inv(loadings.T @ (loadings / noise[:, None]))
     a = start.dynamics.coefficients[:, :, :-1]

@@ -15,6 +15,7 @@ from datasets.readers.roles import is_numeric, numeric_values
 from datasets.tables import Role, Table
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
+from gdm_core.text import first_of
 from gdm_core.trials import labels_of
 from gdm_core.units import unit_for
 from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, figure, note, points
@@ -62,6 +63,10 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
     fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=text)
     text = "Outliers count as missing values. On by default if they are rare and extreme."
     outliers = switch("Ignore outliers", has_few_extremes(table, file.digest, roles), key="outliers", of=of, help=text)
+    if few := few_valued(table, file.digest, roles):
+        text = f"{first_of(few, 3)}: few distinct values. States cannot follow them alone."
+        if switch("Leave out channels with few values", False, key="few", of=of, help=text):
+            roles = roles | dict.fromkeys(few, str(Role.IGNORE))
     text = "Resamples irregular time to a fixed step."
     resample = clock is not None and switch("Resample", False, key="even", of=of, help=text, at=advanced)
     text = "Whether x and y are channels too."
@@ -105,6 +110,15 @@ def has_few_extremes(table: Table, digest: str, roles: dict[str, str]) -> bool:
             if max(np.nanmax(values) - high, low - np.nanmin(values)) > EXTREME * (high - low):
                 return True
     return False
+
+
+def few_valued(table: Table, digest: str, roles: dict[str, str]) -> list[str]:
+    """Return the channels with few distinct values, if there are others."""
+    try:
+        report = report_of(table, digest, roles)
+    except GdmError:
+        return []
+    return list(report.few_valued) if len(report.few_valued) < len(report.channels) else []
 
 
 def edited_roles(file: OpenFile) -> dict[str, str]:
