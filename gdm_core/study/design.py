@@ -39,6 +39,7 @@ _CONTROLS = (
 )  # fmt: skip
 MOST_GROUPS, MOST_SESSIONS = 50, 12
 LEVEL = 0.05
+CORRECTIONS = {"p_holm": "Holm", "p_bh": "Benjamini and Hochberg"}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from gdm_core.maths.gaps import known_mean
 from gdm_core.study.design import Design
 from gdm_core.study.permutation import Floats, centre
-from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
+from gdm_core.study.states import MEASURES
 
 CONFIDENCE = 0.95
 PROPORTIONS = ("usage", "transition_shares", "entropy")  # measures from 0 to 1; the others start at 0
@@ -56,7 +56,7 @@ def mean_interval(values: Floats, measure: str) -> tuple[Floats, Floats, Floats]
             far = half / (mean * (1 - mean))
             low, high = special.expit(special.logit(mean) - far), special.expit(special.logit(mean) + far)
             at_edge = (mean <= 0) | (mean >= 1)
-        elif measure != "log_ratio" and measure in STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES:
+        elif measure != "log_ratio" and measure in MEASURES:
             low, high = mean * np.exp(-half / mean), mean * np.exp(half / mean)
             at_edge = mean <= 0
         else:

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gdm_core.study.design import CORRECTIONS
 from gdm_core.study.record import Compared, FlowTested, Record
 from gdm_core.study.sheet import RECORDING, format_value
-from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, SHARES, STATE_MEASURES
+from gdm_core.study.states import MEASURES, SHARES
 from gdm_core.study.text import format_minutes, format_p, format_rates, format_sizes
 from gdm_core.text import listed, plural, pluralise
 
 if TYPE_CHECKING:
     from gdm_core.analysis.suggestions import Recommendation
-
-CORRECTIONS = {"p_holm": "Holm", "p_bh": "Benjamini and Hochberg"}
-_MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 
 
 def write_methods(record: Record) -> str:
@@ -99,9 +97,7 @@ def _describe_flow(one: FlowTested) -> str:
 
 def _describe_comparison(one: Compared, word: str) -> str:
     question = one.question
-    parts = [
-        f"The {_MEASURES.get(question.measure, question.measure)} was compared by {listed(list(question.between))}"
-    ]
+    parts = [f"The {MEASURES.get(question.measure, question.measure)} was compared by {listed(list(question.between))}"]
     for name, value in question.where.items():
         parts.append(f"where {name} is {listed([format_value(one) for one in np.ravel(value).tolist()])}")
     parts += [f"in sessions paired within {question.within}"] if question.within else []

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdm_core.study.design import Question
+from gdm_core.study.design import CORRECTIONS, Question
 from gdm_core.study.sheet import format_value
-from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
+from gdm_core.study.states import MEASURES
 from gdm_core.study.text import format_rates
 from gdm_core.text import listed
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from gdm_core.study.study import Study
 
 NONE = "none"
-_MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 
 
 def describe_plan(study: Study, question: Question) -> dict[str, str]:
@@ -29,7 +28,7 @@ def describe_plan(study: Study, question: Question) -> dict[str, str]:
     ]
     sessions = [f"sessions within {question.within}"] if question.within else []
     return {
-        "primary measure": _MEASURES.get(question.measure, question.measure),
+        "primary measure": MEASURES.get(question.measure, question.measure),
         "compared by": listed([*question.between, *sessions]),
         "blocks": question.blocks or NONE,
         "covariates": listed([*question.covariates, *question.planned]) or NONE,
@@ -37,7 +36,7 @@ def describe_plan(study: Study, question: Question) -> dict[str, str]:
         "left out": listed(sorted(study.sheet.set_aside)) or NONE,
         "number of states": str(len(study.states)),
         "time scale": format_rates(float(rates.min()), float(rates.max())),
-        "correction": question.correction.removeprefix("p_"),
+        "correction": CORRECTIONS[question.correction],
     }
 
 

@@ -42,6 +42,7 @@ RECORDING_MEASURES = {
     "entropy": "entropy of usage, 0 (one state only) to 1 (all states equal)",
     "changes_per_min": "changes of state per minute of labelled time",
 }
+MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 SHARES = ("usage", "transition_shares")  # shown in percent
 MOST_STATES = 1_000
 MOST_S, AROUND_S = 4.0, 0.5  # longest part of a bout in a clip, and its context on either side
@@ -403,8 +404,7 @@ class StudyTables:
         frame = self.conditions
         if measure in frame and pd.api.types.is_numeric_dtype(frame[measure].dtype):
             return frame[measure].to_numpy(np.float64)[:, None], whole
-        known = [*STATE_MEASURES, *CHANGE_MEASURES, *RECORDING_MEASURES]
         raise ConfigError(
-            f"There is no measure {measure!r}{did_you_mean(measure, known)}. Choose one of {', '.join(known)}, or a numeric "
+            f"There is no measure {measure!r}{did_you_mean(measure, MEASURES)}. Choose one of {', '.join(MEASURES)}, or a numeric "
             "column of the sheet."
         )

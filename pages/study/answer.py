@@ -17,14 +17,14 @@ from gdm_core.study.finding import Finding
 from gdm_core.study.followup import assess_equivalence, order_findings
 from gdm_core.study.rare import advise_fewer_states
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
-from gdm_core.study.states import SHARES
+from gdm_core.study.states import MEASURES, SHARES
 from gdm_core.study.text import MINUS, format_d, format_effect, format_p
 from gdm_core.text import listed, plural
 from pages.study import pictures, work
 from pages.study.cropping import NOTHING
 from pages.study.files import group_by_reason
 from pages.study.pictures import groups_of
-from pages.study.questions import CORRECTIONS, MEASURES, SHORT
+from pages.study.questions import CORRECTIONS, SHORT
 from pages.study.sources import OpenStudy
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, slide

@@ -19,7 +19,7 @@ from pages.lab.live.background import Stopped
 from pages.study.work import Say
 
 R = TypeVar("R")
-AT_A_TIME = 4  # recordings in flight
+AT_A_TIME = 4  # recordings in flight, or two for each worker
 LOOK_EVERY_S = 0.2
 FIT_S, DECODE_S = (1.0, 1.5e-5), (0.05, 1e-5)  # measured seconds: constant, per sample
 OF_A_FIT = 0.8  # share of the progress bar; the rest is decoding
@@ -86,12 +86,12 @@ def read_all(
     priority: Priority | None = None,
 ) -> dict[str, R]:
     """Apply a model to every recording, a few at a time, and return the results."""
-    rule = fitting.STEADY
+    rule, most = fitting.STEADY, max(AT_A_TIME, 2 * engine.info().n_workers)
     found: dict[str, R] = {}
     left, under_way = list(recordings), dict[str, Job]()
     try:
         while left or under_way:
-            while left and len(under_way) < AT_A_TIME:
+            while left and len(under_way) < most:
                 name = left.pop(0)
                 question = (model, Trials((recordings[name],)), rule.smooth_s, rule.shortest_s)
                 under_way[name] = engine.submit(function, *question, session=session, priority=priority)

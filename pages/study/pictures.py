@@ -15,7 +15,7 @@ from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
 from gdm_core.study.means import mean_interval
 from gdm_core.study.sheet import format_value
-from gdm_core.study.states import SHARES
+from gdm_core.study.states import MEASURES, SHARES
 from gdm_core.study.text import MINUS
 from gdm_core.trials import Trial
 from gdm_studio.plot import palette
@@ -34,7 +34,6 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from gdm_studio.plot.figures.states import state_strips
-from pages.study.questions import MEASURES
 from pages.ui import legend
 
 STRIP_COLUMNS = 400  # pixels of a strip's resolution

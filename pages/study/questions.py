@@ -11,7 +11,7 @@ from gdm_core.study.classes import AFTER, BEFORE, is_number
 from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding, answer_question
 from gdm_core.study.sheet import RECORDING, format_value
-from gdm_core.study.states import CHANGE_MEASURES, RECORDING_MEASURES, STATE_MEASURES
+from gdm_core.study.states import MEASURES
 from pages.study import work
 from pages.study.cropping import NOTHING
 from pages.study.sources import OpenStudy
@@ -20,7 +20,6 @@ from pages.ui import settings, shell
 from pages.ui.controls import one_of, several
 from pages.ui.shell import Frame
 
-MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 SHORT = {
     "usage": "Usage",
     "log_ratio": "Usage, log-ratios",
