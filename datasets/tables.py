@@ -49,18 +49,21 @@ class Understanding:
     clock     the clock of the time column; None without one
     order     rows of each trial in time order
     doubts    questions without an answer; a table with doubts is not converted
+    rate_hz   samples per second that the file gives without a time column
     """
 
     roles: dict[str, Role]
     clock: Clock | None
     order: Order
     doubts: tuple[Doubt, ...] = ()
+    rate_hz: float | None = None
 
     def sentence(self) -> str:
         """Describe trials, rows, channels and rate."""
         channels = columns_with(self.roles, Role.CHANNEL, Role.POSITION)
         n_rows = sum(len(rows) for _, rows in self.order.trials)
-        pace = "an unknown rate" if self.clock is None or not self.clock.rate_hz else f"{self.clock.rate_hz:.4g} Hz"
+        rate = self.rate_hz if self.clock is None else self.clock.rate_hz
+        pace = f"{rate:.4g} Hz" if rate else "an unknown rate"
         trials = plural(len(self.order.trials), "trial")
         return f"{trials} of {plural(len(channels), 'channel')} at {pace}, {plural(n_rows, 'row')}"
 
@@ -119,7 +122,7 @@ class Table:
         if name is None:
             nothing = np.full(self.n_rows, np.nan)
             doubts = unanswered((*self.doubts, *self._sentinel_doubts(roles)), self.answers)
-            return Understanding(roles, None, Order(tuple(trials), nothing), doubts)
+            return Understanding(roles, None, Order(tuple(trials), nothing), doubts, self.rate_hz)
         times = read_times(self.frame[name], name, self.answers)
         order = arrange(times.seconds, trials, self.answers, times.unit == "frames")
         doubts = unanswered((*self.doubts, *times.doubts, *order.doubts, *self._sentinel_doubts(roles)), self.answers)

@@ -190,7 +190,8 @@ def _read_npz(source: Source, answers: Answers) -> Parsed:
     if main is None or arrays[main].size == 0:
         raise DataError(f"{source.name} has no data. Save an array y [time, channels], and others of the same length.")
     y = arrays.pop(main)
-    rate = next((float(arrays.pop(key).item()) for key in _RATES if key in arrays and arrays[key].size == 1), None)
+    rates = [float(arrays.pop(key).item()) for key in _RATES if key in arrays and arrays[key].size == 1]
+    rate = next((value for value in rates if 0 < value < np.inf), None)
     y, doubts = _time_before_channels(y, arrays, answers)
     columns: dict[str, npt.NDArray[Any]] = {}
     if y.ndim == 3:

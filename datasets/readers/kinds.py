@@ -8,9 +8,11 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .roles import Role, columns_with
+from .roles import Role, columns_with, is_numeric
 
 _KEY = re.compile(r"^(recording|file|file ?name|video|animal|subject|mouse|rat|participant|id)s?$")
+_FILE = re.compile(r"^(recording|file|file ?name|video)s?$")
+_IMAGE = re.compile(r"\.(?:png|jpe?g|tiff?|bmp)$", re.IGNORECASE)
 _CONDITION = re.compile(r"^(group|treatment|condition|drug|dose|dosage|sex|genotype|strain|cohort)s?$")
 _START, _STOP = re.compile(r"^(start|onset|begin)"), re.compile(r"^(stop|end|offset)")
 _STATES = re.compile(r"(state|label|cluster|behaviou?r|syllable)s?$")
@@ -31,7 +33,9 @@ def refuse_other_tables(frame: pd.DataFrame, roles: dict[str, Role], name: str) 
         raise DataError(f"{name} is a table of bouts. Upload the recording, and this file as its labels.")
     ids = [column for column, key in keys.items() if _KEY.match(key) and frame[column].is_unique]
     conditions = [column for column, key in keys.items() if _CONDITION.match(key)]
-    if ids and conditions and not timed and len(frame) <= _MOST:
+    files = [column for column in ids if _FILE.match(keys[column]) and not is_numeric(frame[column])]
+    named = any(not frame[column].astype(str).str.contains(_IMAGE).any() for column in files)  # not one for each frame
+    if ids and (named or (conditions and not timed)) and len(frame) <= _MOST:
         raise DataError(
             f"{name} is a sheet of conditions, with one row for each {ids[0]}. Open it in Study, with the recordings."
         )

@@ -414,6 +414,8 @@ add("NPY of channels, time", npy(VALUES.T), "a.npy", outcome="asked", asks={"axe
 for name in ("rate_hz", "fs", "sampling_rate"):
     add(f"NPZ with {name}", npz(y=VALUES, **{name: 25.0}), "a.npz", rate=25)
 
+add("NPZ with an unknown rate", npz(y=VALUES, rate_hz=np.nan), "a.npz", rate=None)
+
 # ---- devices ------------------------------------------------------------------------------------------------------
 when = pd.date_range("2024-05-07 16:29:50.440", periods=N, freq="10ms").strftime("%Y-%m-%d %H:%M:%S.%f").str[:-3]
 add("Axivity", text(frame(when, values=THREE), header=False), rate=100, values=THREE)
@@ -468,6 +470,10 @@ add("JSON", '{"a": [1, 2, 3]}', outcome="refused")
 mice = [f"m{i}" for i in range(20)]
 add("sheet of conditions", text(pd.DataFrame({"recording": mice, "treatment": ["drug", "vehicle"] * 10, "weight": VALUES[:20, 0]})),
     outcome="refused")  # fmt: skip
+listed = pd.DataFrame(
+    {"file": [f"{name}.csv" for name in mice], "start": stamps("%H:%M:%S", n=20), "length": VALUES[:20, 0]}
+)
+add("list of files", text(listed), outcome="refused")
 starts = np.arange(6) * 2.0
 bouts = pd.DataFrame(
     {"Observation id": "o1", "Behavior": ["rest", "run"] * 3, "Start (s)": starts, "Stop (s)": starts + 2}
