@@ -95,6 +95,7 @@ class Recommendation:
 
     sure       "clear", "likely" or "open"
     sentences  the recommendation and its reason; how certain it is
+    alternative  setting of another model that predicts better by more than `ERRORS` standard errors, if any
     probes     all settings that were compared
     scores     held-out score of each probe, nats per sample
     """
@@ -105,6 +106,7 @@ class Recommendation:
     sentences: tuple[str, str]
     probes: tuple[Probe, ...] = field(repr=False)
     scores: tuple[float, ...] = field(repr=False)
+    alternative: Probe | None = field(default=None, repr=False)
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------
@@ -255,19 +257,45 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
     better = rivals or [p for p in tried if p.mean - chosen.mean > MIN_DIFFERENCE]
     rival = max(better, key=score if rivals else lambda p: p.mean, default=None)
     sure = _grade(chosen, fewer, better)
-    if fewer:
-        lost, error = deficit(max(fewer, key=score), chosen)
-        why = f"fewer states predict held-out data worse, by {lost:.2f} ± {error:.2f} nats per sample"
-    else:
-        why = "more states do not predict held-out data better"
     return Recommendation(
         chosen.model,
         chosen.n_states,
         sure,
-        (f"Use {_describe(chosen)}: {why}.", _certainty(chosen, sure, rival)),
+        (f"Use {_describe(chosen)}: {_why(chosen, by_model[chosen.model])}.", _certainty(chosen, sure, rival)),
         tuple(tried),
         tuple(map(score, tried)),
+        _alternative(chosen, rivals),
     )
+
+
+def _alternative(chosen: Probe, rivals: Sequence[Probe]) -> Probe | None:
+    """Return the best setting of another model that predicts clearly better than the chosen one."""
+    others = [p for p in rivals if p.model != chosen.model and _is_apart(chosen, p)]
+    return max(others, key=lambda p: deficit(chosen, p)[0], default=None)
+
+
+def _why(chosen: Probe, tried: Sequence[Probe]) -> str:
+    """Say why `_fewest_states` took this setting of a model and none with fewer states."""
+    fewer = [p for p in tried if p.n_states < chosen.n_states]
+    if not fewer:
+        return "more states do not predict held-out data better"
+    best, near = _best_and_near(tried)
+    if also := [p for p in near if p in fewer]:
+        closest = max(also, key=lambda p: p.agreement)
+        return (
+            f"{_count(closest)} would predict held-out data about as well, but two halves of the data agree on only "
+            f"{closest.agreement:.0%} of time steps"
+        )
+    scores = held_out_scores(tried)
+    lost, error = deficit(max(fewer, key=lambda p: scores[tried.index(p)]), best)
+    than = "" if best is chosen else f" than {_count(best)}"
+    return f"fewer states predict held-out data worse{than}, by {_with_error(lost, error)} nats per sample"
+
+
+def _with_error(value: float, error: float) -> str:
+    """Format both with two significant digits of the error, so that a reader can tell how many errors it is."""
+    digits = 2 if error <= 0 or not math.isfinite(error) else max(2, 1 - math.floor(math.log10(error)))
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
 def _certainty(chosen: Probe, sure: str, rival: Probe | None) -> str:
@@ -289,14 +317,12 @@ def _advantage(rival: Probe, chosen: Probe) -> str:
         most = max(np.asarray(rival.held_out) - np.asarray(chosen.held_out))
         where = f"one of {len(rival.held_out)} blocks of time"
         return f"{_describe(rival)} would predict {where} better, by {most:.2f} nats per sample"
-    figures = f"{gained:.2f} ± {error:.2f} nats per sample"
+    figures = f"{_with_error(gained, error)} nats per sample"
     if gained <= ERRORS * error:
         return f"{_describe(rival)} would predict held-out data about as well, better by {figures}"
-    less = (
-        f", though its halves agree on {rival.agreement:.0%} of time steps"
-        if rival.found_again < chosen.found_again - SAME
-        else ""
-    )
+    less = ""
+    if rival.found_again < chosen.found_again - SAME:
+        less = f", but its states are less repeatable ({rival.agreement:.0%} against {chosen.agreement:.0%})"
     return f"{_describe(rival)} would predict held-out data better, by {figures}{less}"
 
 
@@ -318,11 +344,16 @@ def _is_near(probe: Probe, best: Probe, tolerance: float) -> bool:
 
 def _fewest_states(tried: Sequence[Probe]) -> Probe:
     """Return the setting of one model with the fewest states that predicts as well as any and that both halves find."""
-    scores = held_out_scores(tried)
-    best = tried[int(np.argmax(scores))]
-    near = [p for p in tried if _is_near(p, best, NEGLIGIBLE * (max(scores) - scores[0]))]
+    _, near = _best_and_near(tried)
     steadiest = max(p.agreement for p in near)
     return next(p for p in near if p.agreement >= STABLE * steadiest)
+
+
+def _best_and_near(tried: Sequence[Probe]) -> tuple[Probe, list[Probe]]:
+    """Return the setting of one model that predicts best, and those that are not clearly worse."""
+    scores = held_out_scores(tried)
+    best = tried[int(np.argmax(scores))]
+    return best, [p for p in tried if _is_near(p, best, NEGLIGIBLE * (max(scores) - scores[0]))]
 
 
 def _grade(chosen: Probe, fewer: Sequence[Probe], better: Sequence[Probe]) -> str:
@@ -334,5 +365,8 @@ def _grade(chosen: Probe, fewer: Sequence[Probe], better: Sequence[Probe]) -> st
 
 
 def _describe(probe: Probe) -> str:
-    states = NUMBERS.get(probe.n_states, f"{probe.n_states} states")
-    return f"{states} ({TITLES.get(probe.model, probe.model)})"
+    return f"{_count(probe)} ({TITLES.get(probe.model, probe.model)})"
+
+
+def _count(probe: Probe) -> str:
+    return NUMBERS.get(probe.n_states, f"{probe.n_states} states")

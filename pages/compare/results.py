@@ -87,7 +87,7 @@ def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSettin
 def _show_findings(found: Compared) -> None:
     st.html('<p class="gdm-panel-title">Findings</p>')
     if not found.finished:
-        shell.quiet("Results appear after all fits finish.")
+        shell.quiet(f"Findings follow when all {found.total} fits finish.")
         return
     for label, message in found.failures.items():
         shell.error(f"{label} failed", message)

@@ -68,8 +68,8 @@ def animation_html() -> str:
     """Draw two cars on the same track: one with hard states, one with soft states; laps.js lets the reader drag them."""
     panels, styles = [], []
     for key, title, text, softness in (
-        ("hard", "Hard switching", "One state at a time. Drag the car.", 0.0),
-        ("soft", "Soft switching", "Mixtures: partly turning, partly straight.", 0.32),
+        ("hard", "Hard switching", "One state at a time.", 0.0),
+        ("soft", "Soft switching", "Partly straight, partly turning. Drag the car.", 0.32),
     ):
         lap = stadium_states(FRAMES, softness)
         picture = _stadium_image(softness, f"{title}: a lap in the colours of two states")

@@ -101,7 +101,8 @@ def _make_content(view: View, rows_of: Rows) -> CardContent:
             html += shell.running_html(f"Scoring {done}/{total}: {part}", done / total)
     elif rows and scored is not None and scored.trials.fingerprint == view.dataset.train.fingerprint:
         earlier = _describe_earlier(view.spec, scored)
-        html = card.scores_html(rows, earlier=earlier, meanwhile=_describe_wait(view, query))
+        meanwhile = "" if view.state.fitting else _describe_wait(view, query)
+        html = card.scores_html(rows, earlier=earlier, meanwhile=meanwhile)
     else:  # numbers of other data would mislead
         html = card.scores_html([], to_come=rows, status=_describe_wait(view, query))
     return CardContent(html, [], query.message)

@@ -16,7 +16,7 @@ from gdm_studio.plot.figures.base import typed
 Array = npt.NDArray[np.float32]
 States = tuple[Array, ...]
 FigureSpec = Mapping[str, Any]
-BADGE = {"badge": "preview"}
+BADGE = {"badge": "preview, release to fit"}
 MAX_SHARES = 40_000  # samples times states of one part at one value; longer parts are thinned
 
 

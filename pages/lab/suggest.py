@@ -71,6 +71,9 @@ def show_suggestion(view: View, reading: Decoded) -> None:
                 st.caption(ONE_STATE)
             else:
                 apply_button(view.choice, best.model, best.settings, f"suggest-apply-{view.page}")
+            if (other := best.verdict.alternative) is not None and other.n_states >= model_controls.K_RANGE[0]:
+                label = f"Use {TITLES[other.model]}, K = {other.n_states}"
+                apply_button(view.choice, other.model, other.setting, f"suggest-other-{view.page}", label)
     with left:
         if view.dataset.recorded:
             recommend(view.dataset.train, view.dataset.unit, "suggest-time-scale")
@@ -96,24 +99,27 @@ def _suggest_for_windows(view: View) -> None:
 def _is_applied(job: SuggestJob, view: View) -> bool:
     """Return whether the controls are set to what this search suggested for the same data."""
     suggestion = job.poll().suggestion
-    same_data = job.question.trials.fingerprint == view.dataset.train.fingerprint
-    return (
-        same_data
-        and suggestion is not None
-        and model_controls.are_set(view.choice, suggestion.model, suggestion.settings)
-    )
+    if suggestion is None or job.question.trials.fingerprint != view.dataset.train.fingerprint:
+        return False
+    offered = [(suggestion.model, suggestion.settings)]
+    if (other := suggestion.verdict.alternative) is not None:
+        offered.append((other.model, other.setting))
+    return any(model_controls.are_set(view.choice, model, settings) for model, settings in offered)
 
 
-def apply_button(choice: model_controls.Choice, model: str, settings: Mapping[str, Any], key: str) -> None:
+def apply_button(
+    choice: model_controls.Choice, model: str, settings: Mapping[str, Any], key: str, label: str = "Apply settings"
+) -> None:
     """Show a button that sets the controls to the suggested model and settings."""
+    in_use = model_controls.are_set(choice, model, settings)
     st.button(
-        "Apply settings",
+        "Already in use" if in_use else label,
         type="primary",
         key=key,
         width="stretch",
         on_click=model_controls.apply,
         args=(choice, model, settings),
-        disabled=model_controls.are_set(choice, model, settings),
+        disabled=in_use,
     )
 
 
@@ -121,7 +127,7 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -
     names = " and ".join(TITLES[name] for name in question.models)
     text = (
         f"Compares {names} with 1 to {plural(max(question.states), 'state')} on held-out halves of the data: "
-        f"{plural(question.n_fits, 'fit')}, {live.estimate_wait(question.usual_s)}. {question.note}"
+        f"{plural(question.n_fits, 'fit')}: {live.estimate_wait(question.usual_s)}. {question.note}"
     )
     shell.empty("Recommended settings", text)
 
@@ -167,7 +173,7 @@ def _show_pictures(view: View, question: SuggestQuestion, probes: Sequence[Probe
     title = escape(TITLES[shown[0].model])
     with shell.panel("suggest-pictures", f"States by K, {title}"):
         st.html(f'<div class="gdm-tries{" strips" * (path is None)}">{"".join(pictures)}</div>')
-        shell.quiet("Matching states share a colour. Mixed, paler colours: several states share the time step.")
+        shell.quiet("Matching states share a colour. Mixed colours: several states at once.")
 
 
 def _picture(probe: Probe, states: States, path: States | None, is_chosen: bool) -> str:
@@ -210,7 +216,7 @@ def show_verdict(suggestion: Suggestion) -> None:
 def _show_probes(probes: Sequence[Probe], scores: Sequence[float]) -> None:
     """Show held-out scores and the agreement of halves against the number of states."""
     figures_shown = (
-        ("held-out", "Held-out score", scores, "ELBO per sample (nats)", "Higher is better."),
+        ("held-out", "Held-out score", scores, "ELBO per sample (nats)", "Higher: better prediction of unseen data."),
         (
             "agreement",
             "Agreement between halves",

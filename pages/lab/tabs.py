@@ -94,7 +94,7 @@ def show_dwell_times(view: View, reading: Decoded) -> None:
     with places[-1], shell.panel("dwell-inferred", title):
         plot(made.stays(reading), key="dwell-inferred", state=reading.state)
     if not is_recording and figures.is_flickering(reading.states if known is None else known.shares):
-        shell.quiet("Short dwell times: several states are mixed, and the strongest one changes by chance.")
+        shell.quiet("Dwell times look short because mixed states take turns as the strongest.")
 
 
 def show_transitions(view: View, reading: Decoded) -> None:

@@ -33,7 +33,7 @@ from pages.ui.shell import Frame
 
 Array = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-CAUSAL = "Causal (filtered) states: each uses past samples only."
+CAUSAL = "These states use past samples only."
 NO_FILTERED = "Causal states could not be computed"
 LAST_FIT = "_last-fit"  # session key of the page title and model of the last finished fit
 
@@ -418,11 +418,10 @@ def _describe_wait(view: View) -> str:
 def choose_filtered(view: View) -> View:
     """Show a switch to filtered states; return the view for the picture. Tabs, scores and files stay smoothed."""
     on = switch(
-        "Causal (filtered) states",
+        "Use past samples only",
         False,
         key="then",
-        help="Uses past samples only, as in a running experiment; states switch later and waver more. Tabs, scores and files "
-        "stay smoothed.",
+        help="As in a running experiment: states switch later and waver more. Tabs, scores and files stay smoothed.",
     )
     if not on:
         return view

@@ -23,8 +23,8 @@ from pages.ui.plot import BADGES, Panel, Picture, by_key
 SIDE_BY_SIDE, STACKED = (280, 110), (195, 110)  # heights of a track and of the strips
 SHOWN_CHANNELS = 3  # that are drawn where there is no track
 DOTS = "Grey dots: positions estimated from single noisy samples."
-CLOSE_UP = "Mixed, paler colours: several states share the time step. Drag to pan."
-INFERRED = "Inferred (matched colours)"
+CLOSE_UP = "Close-up. Mixed colours: several states at once. Drag to move."
+INFERRED = "Inferred"
 VISIBLE = 0.005  # of the track's width; smaller deviations are hidden by its line
 Array = npt.NDArray[np.float32]
 UNSETTLED = 0.86  # opacity of a strip whose fit is not final
@@ -177,7 +177,7 @@ def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]], sta
         height=88,
         marks=marks,
         columns=figures.FEW_COLUMNS,
-        caption=f"Averages over {window} time steps.",
+        caption=f"Whole track, averaged over {window} steps.",
     )
 
 

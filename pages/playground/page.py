@@ -20,9 +20,10 @@ SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 TEMPERATURES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
 CAPTION = (
-    "The model draws the soft state of each time step from such a distribution. Drag a dot to change the logits. "
+    "Each dot is one possible soft state: corners are pure, the middle is mixed. Drag a dot to change the logits. "
     "Shaded: 90, 70, 50, 30 and 10% of draws."
 )
+IDENTICAL = "Both use the same random seed; they are identical up to rounding."
 HOLLOW = " Hollow: second distribution (φ)."
 DIVERGENCE = "KL divergence"
 LOGITS = (-4.0, 4.0)
@@ -47,10 +48,10 @@ class Settings:
 # Heading: key: (label, lowest, highest, start, step, help).
 SLIDERS: dict[str, dict[str, tuple[str, float, float, float, float, str | None]]] = {
     "Distribution": {
-        "softness": ("Temperature (τ)", 0.05, 3.0, 0.5, 0.05, "Low: nearly one state. High: states blend."),
-        "logit1": ("Logit of S1 (π₁)", *LOGITS, 1.0, 0.05, "Only differences between logits matter."),
-        "logit2": ("Logit of S2 (π₂)", *LOGITS, 0.0, 0.05, None),
-        "logit3": ("Logit of S3 (π₃)", *LOGITS, -0.5, 0.05, None),
+        "tau": ("Temperature (τ)", 0.05, 3.0, 0.5, 0.05, "Low: nearly one state. High: states blend."),
+        "logit1": ("Preference for S1 (logit π₁)", *LOGITS, 1.0, 0.05, "Only differences between logits matter."),
+        "logit2": ("Preference for S2 (logit π₂)", *LOGITS, 0.0, 0.05, None),
+        "logit3": ("Preference for S3 (logit π₃)", *LOGITS, -0.5, 0.05, None),
         "noise": ("Noise scale (β)", 0.25, 3.0, 1.0, 0.05, "Scale of the Gumbel noise; the model fixes it at 1."),
     },
     "Advanced": {
@@ -73,7 +74,7 @@ def choose() -> Settings:
             for key, (label, low, high, start, step, text) in sliders.items():
                 at[key] = slide(label, low, high, start, step, key=key, help=text, live=True)
     logits, other = (np.array([at[f"{name}{i}"] for i in (1, 2, 3)]) for name in ("logit", "other"))
-    return Settings(logits, at["softness"], at["noise"], other, int(at["dice"]))
+    return Settings(logits, at["tau"], at["noise"], other, int(at["dice"]))
 
 
 def draw(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
@@ -117,7 +118,7 @@ def make_preview(s: Settings, n_hollow: int) -> dict[str, Any]:
         "settings": {
             "logit": s.logits.tolist(),
             "other": s.other.tolist(),
-            "softness": s.temperature,
+            "tau": s.temperature,
             "noise": s.noise,
         },
         "range": LOGITS,
@@ -146,9 +147,7 @@ def show_divergence(s: Settings) -> None:
 def show_equivalence(s: Settings) -> None:
     """Show that a noise scale equals a change of logits and temperature."""
     if s.noise == 1:
-        shell.empty(
-            "The noise has scale 1", "Move the noise scale (β): it equals other logits and another temperature."
-        )
+        shell.empty("Move β to compare", "Changing β is the same as dividing logits and temperature by β.")
         return
     logits, temperature = s.effective
     g = gumbel.noise(SHOWN, 3, s.seed)
@@ -160,7 +159,7 @@ def show_equivalence(s: Settings) -> None:
     with right, shell.panel("as-standard", f"β = 1, τ = {temperature:.2f}"):
         caption = "Logits and temperature divided by β."
         plot(figures.simplex(standard, names=NAMES, height=330, caption=caption), key="as-standard")
-    shell.quiet(f"Both use the same random seed; they differ by at most {np.abs(scaled - standard).max():.1e}.")
+    shell.quiet(IDENTICAL if np.allclose(scaled, standard, atol=1e-9) else "Both use the same random seed.")
 
 
 def show_export(s: Settings) -> None:

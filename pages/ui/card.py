@@ -18,7 +18,10 @@ VERDICTS: dict[Verdict, tuple[str, str]] = {  # label and help
     "beats": ("above baseline", "The difference is larger than the interval."),
     "level": ("no clear difference", "The difference is smaller than the interval, or than the last digit."),
     "below": ("below baseline", "A simpler method scores higher here. Try another number of states or more data."),
-    "unknown": ("above baseline (1 seed)", "Fits from other seeds run when the page is idle and show the interval."),
+    "unknown": (
+        "above baseline",
+        "From one seed. Fits from other seeds run when the page is idle and show the interval.",
+    ),
     "short": ("too little data", "There is too little held-out data for a comparison."),
 }
 METHODS = {
@@ -178,14 +181,17 @@ def scores_html(
 
     The first SHOWN scores are visible, the others unfold.
     """
-    foot = " ".join([f"Scores of the previous fit: {earlier}.", meanwhile]).strip() if earlier else status
+    if earlier:
+        foot = f"Scores for {earlier}. {meanwhile}" if meanwhile else f"Scores for {earlier} until the fit ends."
+    else:
+        foot = status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
     waiting = [_cells(None, term_html(score.name, score.help), "…", "", "") for score in to_come]
     rows = [*map(_row, items), *waiting]
     more = ""
     if rest := rows[SHOWN:]:
         more = f'<details class="gdm-more"><summary>More scores ({len(rest)})</summary>{_list(rest)}</details>'
-    title = '<p class="gdm-panel-title">Fit quality <small>vs. best baseline</small></p>'
+    title = '<p class="gdm-panel-title">Fit quality <small>line: best baseline</small></p>'
     body = f'<div class="gdm-card">{title}{_list(rows[:SHOWN])}{more}{line}</div>'
     return shell.marked(body, "") if earlier else body
 

@@ -35,7 +35,7 @@ GROUPS = {
     ),
 }  # fmt: skip
 SOFT = {"gdm", "gdm_mixture"}  # families with a temperature and a stickiness
-STICKINESS = {"learn": "Learned", "fix": "Fixed"}
+STICKINESS = {"learn": "Learned from data", "fix": "Set by hand"}
 DEFINED_BY = {"dynamics": "Dynamics", "position": "Position"}
 POSTERIORS = {"dynamics": "window", "position": "linear"}
 K_RANGE, D_RANGE = (2, palette.MAX_STATES), (1, 6)
@@ -102,9 +102,9 @@ def choose(
         n_states,
         key="K",
         of=of,
-        help="Number of states. More states describe the data more finely.",
+        help="Number of states. Too many split one behaviour. Unsure? Open Suggest settings.",
     )
-    help_tau = "Softness of the states: low values switch abruptly, high values blend."
+    help_tau = "Softness: low values switch abruptly, high values blend. Dragging previews; releasing refits."
     tau = slide(
         "Temperature (τ)",
         *TAU_RANGE,
@@ -186,12 +186,14 @@ def _choose_stickiness(soft: bool, name: str) -> float | Literal["learn"]:
         row=True,
         key="stay",
         disabled=not soft,
-        help="Weight of the previous state." if soft else f"{MODELS[name]} learns how long its states last.",
+        help="How strongly a state persists: 0 forgets, higher stays longer."
+        if soft
+        else f"{MODELS[name]} learns how long its states last.",
     )
     if mode == "learn" or not soft:
         return "learn"
     return slide(
-        "Fixed stickiness (γ)",
+        "Stickiness (γ), set by hand",
         *GAMMA_RANGE,
         GAMMA_START,
         0.01,

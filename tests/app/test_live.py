@@ -240,9 +240,9 @@ def test_fit_without_progress_says_what_it_waits_for(monkeypatch):
     fit.request(spec_of())
     (job,) = engine.waiting()
     job.explain = lambda _: "waiting for 3 other jobs"
-    assert "starting" in panels.make_progress(fit.poll())["fit-progress"].html
+    assert "free processor" in panels.make_progress(fit.poll())["fit-progress"].html
     monkeypatch.setattr(job, "_moved", job._moved - 11)
-    assert "fitting, waiting for 3 other jobs" in panels.make_progress(fit.poll())["fit-progress"].html
+    assert "Waiting for 3 other jobs" in panels.make_progress(fit.poll())["fit-progress"].html
 
 
 # ---- ELBO curve ---------------------------------------------------------------------------------------------------

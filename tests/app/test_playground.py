@@ -42,7 +42,7 @@ def test_unknown_names_leave_the_address():
 def test_every_slider_moves_without_an_error(playground):
     found = sliders(playground)
     keys = {each.key for each in found}
-    assert {"logit1", "logit2", "logit3", "softness", "noise", "dice", "other1"} <= keys
+    assert {"logit1", "logit2", "logit3", "tau", "noise", "dice", "other1"} <= keys
     for end in ("min", "max"):
         for each in found:
             slider(playground, each.key).set_value(getattr(each, end))

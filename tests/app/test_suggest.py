@@ -21,6 +21,7 @@ from tests.support.your_data_page import uploaded, waves
 
 LEVEL = {1: 10.0, 2: 18.0, 3: 25.0}
 AHEAD = {"gdm": 0.0, "arhmm-sticky": -9.0}
+REPEATABLE = {"gdm": 1.0, "arhmm-sticky": 1.0}
 
 
 def made_up(model: str, setting: dict[str, Any], trials: Any, seeds: Any) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def made_up(model: str, setting: dict[str, Any], trials: Any, seeds: Any) -> dic
     n_states = setting["n_states"]
     hard = 255 * np.eye(n_states, dtype=np.uint8)[np.arange(trials.n_samples) // 50 % n_states]
     packed = base64.b64encode(hard.tobytes()).decode("ascii")
-    return asdict(Probe(model, dict(setting), held_out, 1.0 / max(1, n_states - 2), packed=packed))
+    return asdict(Probe(model, dict(setting), held_out, REPEATABLE[model] / max(1, n_states - 2), packed=packed))
 
 
 @pytest.fixture
@@ -53,6 +54,15 @@ def test_model_and_states_are_applied_together(engine, probes, monkeypatch):
     assert app.selectbox(key="model~1").value == "arhmm-sticky"
     assert slider(app, "K").value == 3
     assert app.markdown[0].value.startswith("**Use three states (Sticky AR-HMM)"), "it stays on the page"
+
+
+def test_model_that_predicts_better_can_be_taken_too(engine, probes, monkeypatch):
+    monkeypatch.setitem(AHEAD, "arhmm-sticky", 0.5)
+    monkeypatch.setitem(REPEATABLE, "arhmm-sticky", 0.8)
+    app = settled(pressed(opened(view="Suggest settings"), "Suggest settings"))
+    app = settled(pressed(app, "Use Sticky AR-HMM, K = 3"))
+    assert app.selectbox(key="model~1").value == "arhmm-sticky"
+    assert "Already in use" in [each.label for each in app.button]
 
 
 def test_failed_suggestion_has_a_message(engine, monkeypatch):

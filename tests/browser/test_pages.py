@@ -37,7 +37,7 @@ def home(page: Page, scheme: str, phone: bool) -> None:
 def nascar(page: Page, scheme: str, phone: bool) -> None:
     page.wait_for_selector(".st-key-inferred-track .gdm-figure[data-state=fresh][data-updates]")
     page.wait_for_selector(".gdm-score")
-    expect(page.get_by_text("Scores of the previous fit")).to_have_count(0)  # these are dimmed
+    expect(page.get_by_text("until the fit ends")).to_have_count(0)  # these are dimmed
     page.wait_for_function(
         """dark => {
           const { color } = document.querySelector(".st-key-strips .gdm-plot")._fullLayout.font;
@@ -110,7 +110,7 @@ def anything(page: Page, scheme: str, phone: bool) -> None:
 PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/", "desktop"): (home, True),
     ("/", "phone"): (home, False),
-    ("/nascar?stay=Fixed&T=200", "desktop"): (nascar, True),
+    ("/nascar?stay=Set+by+hand&T=200", "desktop"): (nascar, True),
     ("/nascar?T=200", "phone"): (nascar, False),
     ("/nascar?view=Export", "phone"): (anything, True),
     ("/formula1", "desktop"): (comparison, True),
@@ -153,7 +153,7 @@ CONTROLS = f"""() => [...document.querySelectorAll("[data-testid=stSidebar] :is(
 # `make test` opens each page once; `make test-all` adds settings and sizes.
 ONCE = {
     "/",
-    "/nascar?stay=Fixed&T=200",
+    "/nascar?stay=Set+by+hand&T=200",
     "/formula1",
     "/behaviour",
     "/your-data",

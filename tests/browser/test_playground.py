@@ -49,14 +49,14 @@ def test_triangle_follows_a_held_slider(revisit):
     drag(page, "Temperature (τ)", 0.06, *np.linspace(0.1, 0.9, 3))
     page.wait_for_function(f"{UPDATES} > {drawn}")
     page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
-    held = _settings(page)["softness"]
+    held = _settings(page)["tau"]
     assert held > 2.5
     assert page.locator(".st-key-triangle .gdm-dots").count() == 1, "dots are on the canvas while the slider is held"
     assert page.url == before, "the address changes on release"
     page.mouse.up()
-    page.wait_for_url(f"**/playground?softness={held:g}")
+    page.wait_for_url(f"**/playground?tau={held:g}")
     page.wait_for_function("!document.querySelector('.st-key-triangle .gdm-dots')")
-    assert _settings(page)["softness"] == held
+    assert _settings(page)["tau"] == held
     page.go_back()
     expect(page.get_by_role("slider", name="Temperature (τ)").first).to_have_value("0.5")
     page.wait_for_function(

@@ -1,5 +1,6 @@
 """Suggested settings: split halves, probes and verdicts."""
 
+import re
 from dataclasses import asdict
 
 import numpy as np
@@ -80,12 +81,39 @@ def test_agreement_decides_between_equal_predictions():
     found = choose_states(close, n_channels=10)
     assert (found.model, found.n_states, found.sure) == ("gdm", 4, "likely")
     assert "three states (AR-HMM) would predict held-out data better" in found.sentences[1]
+    assert found.alternative is not None
+    assert (found.alternative.model, found.alternative.n_states) == ("arhmm", 3)
+    assert "(80% against 96%)" in found.sentences[1]
     assert choose_states(close, n_channels=1).model == "arhmm"
 
 
 def test_k_with_disagreeing_halves_is_skipped():
     found = choose_states([tried(1, 10, 1), tried(2, 24.95, 0.6), tried(3, 25, 0.98)])
     assert (found.n_states, found.sure) == (3, "likely")
+
+
+def test_fewer_states_are_called_worse_only_by_two_errors():
+    n_worse = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        means = np.cumsum(rng.exponential(0.1, 6))
+        found = choose_states(
+            [
+                Probe("gdm", {"n_states": k + 1}, tuple(mean + rng.normal(0, 0.1, 10)), rng.uniform(0.5, 1))
+                for k, mean in enumerate(means)
+            ]
+        )
+        if stated := re.search(r"worse.* by ([\d.]+) ± ([\d.]+)", found.sentences[0]):
+            lost, error = map(float, stated.groups())
+            assert lost >= 1.95 * error > 0, found.sentences[0]  # both are rounded
+            n_worse += 1
+    assert n_worse > 10
+
+
+def test_unstable_fewer_states_are_not_called_worse():
+    found = choose_states([tried(1, 10, 1), tried(2, 24.95, 0.6), tried(3, 25, 0.98)])
+    assert "two states would predict held-out data about as well" in found.sentences[0]
+    assert "60% of time steps" in found.sentences[0]
 
 
 def test_flat_scores_leave_the_choice_open():

@@ -243,7 +243,7 @@ def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, fa
     alt = f"The {BOUND} of the {'earlier ' if faded else ''}fit over its steps{last}."
     axes: Dict = {"xaxis": axis("training step", range=[0, end], nticks=4, showgrid=False), "yaxis": axis(nticks=4)}
     place: Dict = {"margin": {"l": 8, "r": 8, "t": 20, "b": 4}, "annotations": [above], **axes}
-    caption = "Triangles: off-scale values." if (y < shown).any() else ""
+    caption = "Triangles: below the axis." if (y < shown).any() else ""
     return figure([line, cut], caption, alt, 130, cursor={"kind": "time"}, **place)
 
 

@@ -195,12 +195,15 @@ def channel_strip(
     step: float = 1.0,
     unit: str = "step",
     height: int = 120,
-    caption: str = "Channels, each on its own scale; stronger = higher.",
+    caption: str | None = None,
 ) -> Figure:
-    """Draw observations [T, N] as rows of shades."""
+    """Draw observations [T, N] as rows of shades; the default caption names their number."""
     y = np.asarray(values, np.float32)
     if y.ndim != 2 or not y.size:
         raise DataError(f"Channels need shape [time, channels] and at least one value; got shape {y.shape}.")
+    if caption is None:
+        channels = "recorded channel" if y.shape[1] == 1 else f"{y.shape[1]} recorded channels"
+        caption = f"The {channels}; stronger shade = higher value."
     binned, width = averaged(y, MAX_AREA_COLUMNS)
     centre, spread = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
     scaled = (binned - centre) / np.where(spread > 0, spread, 1)

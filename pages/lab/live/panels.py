@@ -150,7 +150,9 @@ def show_failure(fit: FitSession, query: Query, title: str, *, where: str = "pag
 def make_progress(state: FitState) -> dict[str, Panel]:
     """Return the progress of the fit, its ELBO curve and the scrubber of the replay."""
     if state.fitting and state.total:
-        words = f"fitting, step {state.step} of {state.total}{f', {state.waits}' * bool(state.waits)}"
+        words = f"Fitting: step {state.step} of {state.total}{f', {state.waits}' * bool(state.waits)}"
+        if state.step >= state.total:
+            words = "Fitted. Computing states and scores"
         lines = [shell.running_html(words, state.step / state.total)]
     else:
         lines = [shell.quiet_html(words)] if (words := _describe(state)) else []
@@ -177,7 +179,7 @@ def _make_scrubber(state: FitState) -> Scrubber:
 def _describe(state: FitState) -> str:
     """Return the line in place of the progress of a fit."""
     if state.fitting:
-        return f"fitting, {state.waits or 'starting'}"
+        return f"{state.waits[:1].upper()}{state.waits[1:]}" or "Waiting for a free processor"
     if state.cancelled:
         return "Cancelled. The previous fit stays; change a setting to start another."
     return "" if state.status == "fresh" and state.total else "No fit is running."

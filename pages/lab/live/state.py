@@ -161,15 +161,16 @@ class FitState:
 
     @property
     def summary(self) -> str:
-        """Time, status and seed of the fit in one line."""
+        """Status and time of the fit, and its seed unless 0, in one line."""
         if self.status == "running":
             return ""
         parts = []
         if self.result is not None:
             status = self.result.fit_status
-            parts.append({"max_steps": "Reached step limit"}.get(status, status.capitalize()))
-            parts.append(f"{'cached, ' if self.result.from_cache else ''}{self.result.seconds:.1f} s")
-        if self.spec is not None and "seed" in self.spec.config:
+            words = {"max_steps": "Reached step limit"}.get(status, status.capitalize())
+            saved = " (saved result)" if self.result.from_cache else ""
+            parts.append(f"{words} in {self.result.seconds:.1f} s{saved}")
+        if self.spec is not None and self.spec.config.get("seed"):
             parts.append(f"seed {self.spec.config['seed']}")
         return " · ".join(parts)
 

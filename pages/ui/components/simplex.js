@@ -12,7 +12,7 @@ const EDGE = 0.01; // smallest share of a dragged dot
 const RADIUS = 3; // of a dot, in pixels, as on the server
 const REACH = { mouse: 10, touch: 20, pen: 14 }; // pixels from a dot within which it can be grabbed
 const SIDES = ["logit", "other"];
-const NAMES = [...SIDES, "softness", "noise"];
+const NAMES = [...SIDES, "tau", "noise"];
 
 // Return soft states of noise, as in gdm_core.maths.relaxed.
 export function draws(logits, tau, scale, noise) {
