@@ -103,8 +103,8 @@ def test_engine_refuses_failed_fit(laps, monkeypatch):
     control = SimpleNamespace(report_is_due=False, checkpoint=lambda step: None)
     monkeypatch.setattr(worker._local, "control", control, raising=False)
     with pytest.raises(FitError, match=REASON):
-        worker.fit(as_trials(laps[0]), "key", "too_noisy", {"n_states": 5}, ())
-    assert worker.fit(as_trials(laps[0]), "key", "too_noisy", {"n_states": 4}, ()).fit_status == "converged"
+        worker.fit(as_trials(laps[0]), None, "key", "too_noisy", {"n_states": 5}, ())
+    assert worker.fit(as_trials(laps[0]), None, "key", "too_noisy", {"n_states": 4}, ()).fit_status == "converged"
 
 
 def test_study_refuses_failed_fit():
