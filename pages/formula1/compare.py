@@ -11,8 +11,7 @@ import numpy as np
 import streamlit as st
 
 from datasets.f1.corners import MEASURED_IN, Corners, corners_of
-from datasets.f1.laps import is_race
-from pages.formula1 import data, field, pairs, teams, telemetry, time_gained
+from pages.formula1 import data, pairs, teams, telemetry, time_gained
 from pages.formula1.data import Place, Race
 from pages.formula1.pairs import Between
 from pages.formula1.teams import LineStyle
@@ -44,8 +43,6 @@ def tab(race: Race, found: Between) -> None:
     measured = measure(race, found)
     with top:
         with st.container(key="formula1-words"):
-            if not is_race(race.session) and (won := field.finding(race.session)):
-                shell.quiet(won)
             shell.finding(time_gained.sentence(found, reason(found, measured)))
         with st.popover("Options", icon=":material/tune:"):
             zoom = one_of(
@@ -140,7 +137,7 @@ def card_html(found: Between, measured: tuple[Corners, Corners], part: int, look
         gap, spread = float(apart.mean), float(apart.margin)
         apart_words = f"{gap:+.{digits}f}" if np.isfinite(gap) else "–"
         apart_words += f" ± {spread:.{digits}f}" if np.isfinite(gap) and np.isfinite(spread) else ""
-        means = "".join(f"<td>{_number(float(side.mean), digits)}</td>" for side in (a, b))
+        means = "".join(f"<td>{float(side.mean):.{digits}f}</td>" for side in (a, b)).replace("nan", "–")
         rows.append(
             f"<tr><th>{words} <small>{MEASURED_IN[name]}</small></th>{means}"
             f"<td{' class=sure' if apart.sure else ''}>{apart_words}</td></tr>"
@@ -153,10 +150,6 @@ def card_html(found: Between, measured: tuple[Corners, Corners], part: int, look
         f'<div role="listitem"><p><b>{escape(one.names[part])}</b> {said}</p><table><thead><tr><th></th>{heads}'
         f"<th>difference</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
-
-
-def _number(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}" if np.isfinite(value) else "–"
 
 
 # ---- the delta by part of the lap -------------------------------------------------------------------------------------

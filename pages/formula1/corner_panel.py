@@ -34,8 +34,7 @@ def tab(race: Race, found: Between) -> None:
         shell.empty("No corners", "This session has no corners; the note below says why.")
         return
     measure = one_of("Measure", WORDS, "minimum speed", key="corner", as_ids=True, row=True)
-    sides = zip(race.codes, found.won.laps, strict=True)
-    one, other = (measure_corners(race.pick.place, code, numbers) for code, numbers in sides)
+    one, other = sides(race, found)
     table = compared(found, one, other, measure)
     shapes = dict.fromkeys(map(str, table.columns[2:6]), SHAPES.get(measure, "%.1f"))
     unit = MEASURED_IN[measure]
@@ -49,6 +48,11 @@ def tab(race: Race, found: Between) -> None:
             "A corner's window reaches halfway to its neighbours. Exit speed: 100 m after the corner. Differences in time are "
             f"corrected for fuel. Accurate to about ±{looked_step(race.train)} m. Tick a corner to see its telemetry."
         )
+
+
+def sides(race: Race, found: Between) -> list[Corners]:
+    """Return the corners of both sides, with a row for each pair of laps."""
+    return [measure_corners(race.pick.place, *side) for side in zip(race.codes, found.won.laps, strict=True)]
 
 
 def difference(found: Between, one: Corners, other: Corners, measure: str) -> Estimate:

@@ -6,16 +6,15 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.laps import QUICK, best_laps, ideal_laps, is_race, no_time
+from datasets.f1.laps import QUICK, best_laps, ideal_laps, is_race
 from datasets.f1.time_won import FEWEST_LAPS, Minisectors, minisectors
 from datasets.formula1 import Session
-from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Figure, figure, key_above, plane, points
 from pages.formula1 import data, teams
 from pages.formula1.circuit_map import cursor
 from pages.formula1.data import Circuit, Place, Race
 from pages.formula1.pairs import named_by_place
-from pages.formula1.tables import clock, table_with_csv
+from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import draw_stretches
 from pages.ui import shell
 from pages.ui.plot import plot
@@ -114,25 +113,6 @@ def lap_times(session: Session) -> pd.DataFrame:
     table = pd.DataFrame(rows).sort_values("Best lap", kind="stable", na_position="last", ignore_index=True)
     table.insert(3, "Gap", table["Best lap"] - table["Best lap"].min())
     return table
-
-
-def finding(session: Session) -> str:
-    """Describe the best lap and its margin; "" for races."""
-    laps = best_laps(session)
-    if is_race(session) or not laps:
-        return ""
-    final = [one for one in laps if one.part == laps[-1].part]
-    first = final[0]
-    said = f"{first.code} {f'was fastest in {first.part}' if first.part else 'was fastest'} with {clock(first.seconds)}"
-    if len(final) > 1:
-        second = final[1]
-        gaps = np.array(second.sectors) - np.array(first.sectors)
-        said += f", {second.seconds - first.seconds:.3f} s ahead of {second.code}"
-        if np.isfinite(gaps).all():
-            said += f": {listed([f'{gap:+.3f} s in sector {number}' for number, gap in enumerate(gaps, start=1)])}"
-    if silent := no_time(session):
-        said += f". No time set: {listed(silent)}"
-    return f"{said}."
 
 
 def show_best_laps(race: Race) -> None:

@@ -8,15 +8,31 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
+from datasets.f1.laps import is_race
+from datasets.f1.long_runs import fuel_effect
 from gdm_core.analysis.segments import composition
 from gdm_core.text import plural
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of, numbered
 from pages import lab
-from pages.formula1 import circuit_map, data, pairs, scores, state_names, teams, time_gained
-from pages.formula1.data import Circuit, DriverReading, along_lap, race_of, read, standing
+from pages.formula1 import (
+    circuit_map,
+    compare,
+    corner_panel,
+    data,
+    field,
+    pairs,
+    scores,
+    state_names,
+    teams,
+    telemetry,
+    time_gained,
+)
+from pages.formula1 import laps as lap_tab
+from pages.formula1.data import Circuit, DriverReading, Race, along_lap, race_of, read, standing
 from pages.lab import Decoded, Undecoded, View, live, preview_figures
 from pages.lab.figures import matrix
 from pages.ui import controls, legend, shell
@@ -189,9 +205,6 @@ def shares(circuit: Circuit, here: DriverReading, names: Sequence[str] = ()) -> 
     return figures.proportions(mean, **circuit.axis, names=names, labels=labels, height=150, caption=said)
 
 
-FIRST_LAPS = 3
-
-
 def name_states(view: View) -> View:
     """Return the view of the displayed race, with the names of its states."""
     shown = data.standing(view)
@@ -246,21 +259,8 @@ def _show_details(view: View, here: DriverReading | Undecoded) -> None:
 
 
 def usage(view: View, here: DriverReading) -> None:
-    """Show shares over the first laps, in each segment and over the race."""
+    """Show shares in each segment, on each lap and over the race."""
     laps, states, names = here.laps, here.states, here.names
-    first = np.isin(laps.lap, np.unique(laps.lap)[:FIRST_LAPS])
-    starts = np.flatnonzero(np.diff(laps.lap[first], prepend=-1))
-    seconds = laps.seconds[first] - laps.seconds[first][0]
-    with shell.panel("first-laps", f"{laps.code}: first {len(starts)} laps"):
-        plot(
-            figures.proportions(
-                states[first], step=view.dataset.step(here.trial), unit="s", height=190,
-                ticks=[(float(seconds[i]), f"lap {laps.lap[first][i]}") for i in starts],
-                names=names, labels=here.naming.short,
-                caption="State proportions over time. States should repeat from lap to lap.",
-            ),
-            key="first-laps", state=here.state,
-        )  # fmt: skip
     left, right = st.columns([0.68, 0.32], gap="small")
     with left:
         if laps.segment is not None:
@@ -352,13 +352,39 @@ def export(view: View) -> None:
         "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes, called), key),
         "State proportions along the lap": lambda: legend.with_key(shares(race.circuit, here, called), key),
     }
+    drawn, tables = collect_files(race)
     lab.show_export(
         view,
         here,
-        lambda _: maps | along | time_gained.exported(view, race.found, drivers, called),
+        lambda _: maps | along | drawn | time_gained.exported(view, race.found, drivers, called),
         after=[f"names = {named!r}  # of the columns of states"] if named else [],
-        tables={"State profiles": lambda: state_names.in_numbers(found, named)},
+        tables=tables | {"State profiles": lambda: state_names.in_numbers(found, named)},
     )
+
+
+def collect_files(race: Race) -> tuple[dict[str, Callable[[], Figure]], dict[str, Callable[[], pd.DataFrame]]]:
+    """Return the figures and tables of the tabs without a fit."""
+    place, session, circuit, fuel = race.pick.place, race.session, race.circuit, fuel_effect(race.session)[0]
+    drawn: dict[str, Callable[[], Figure]] = {}
+    tables = {
+        "All drivers": lambda: field.lap_times(session),
+        "Long runs": lambda: lap_tab.runs_table(place, session, fuel),
+    }
+    if is_race(session):
+        history = partial(lap_tab.draw, session, lap_tab.open_history(place), codes=race.codes)
+        drawn |= {words: partial(history, kind) for kind, words in lap_tab.KINDS.items()}
+    if (timed := field.measure_field(place)) is not None:
+        drawn["Field"], tables["Minisectors"] = (
+            partial(field.draw, session, circuit, timed),
+            lambda: field.as_table(circuit, timed),
+        )
+    if race.found is not None and len(traces := compare.traces(race, race.found)) == 2:
+        looks, delta = teams.looks(session, race.codes), telemetry.delta_of_pairs(circuit, race.found.won)
+        drawn["Telemetry"] = partial(telemetry.draw, circuit, traces, looks, delta, tuple(telemetry.PANELS))
+        if "corner" in race.found.gains:
+            corners = corner_panel.sides(race, race.found)
+            tables["Corners"] = lambda: corner_panel.every(corners)
+    return drawn, tables
 
 
 def _map(circuit: Circuit, driver: DriverReading, options: MapOptions, key: dict[str, Any], names: list[str]) -> Figure:

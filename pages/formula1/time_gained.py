@@ -133,10 +133,6 @@ def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
     ]
 
 
-def key(codes: tuple[str, str]) -> str:
-    return f"Who is faster: {codes[0]} solid, {codes[1]} dashed. Pale: could be chance."
-
-
 def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequence[LineStyle]) -> Figure:
     """Draw the track coloured by the faster driver."""
     assert gain.edges is not None
@@ -148,7 +144,8 @@ def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequen
         f"{_count(gain, codes)}."
     )
     layout: Dict = {"annotations": name_corners(circuit, at), "margin": MARGIN} | map_axes(at)
-    return figure(traces, key(codes), alt, 380, phone_height=SMALLEST_MAP[1], cursor=cursor(circuit), **layout)
+    key = f"Who is faster: {codes[0]} solid, {codes[1]} dashed. Pale: could be chance."
+    return figure(traces, key, alt, 380, phone_height=SMALLEST_MAP[1], cursor=cursor(circuit), **layout)
 
 
 def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyle]) -> Figure:

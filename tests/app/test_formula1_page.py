@@ -273,7 +273,9 @@ def test_every_figure_can_be_exported():
     for _ in range(4):
         app.run()
     names = app.selectbox(key="formula1-export-figure").options
-    assert {"Transition matrix", "Prediction", "States along the lap"} < set(names)
+    assert {"Transition matrix", "States along the lap", "Telemetry", "Gap to leader", "Field", "Delta by phase"} < set(
+        names
+    )
     for name in names:
         app.selectbox(key="formula1-export-figure").set_value(name).run()
 

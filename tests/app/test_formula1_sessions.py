@@ -9,7 +9,7 @@ import pytest
 
 from datasets.f1.long_runs import runs
 from datasets.f1.session import Spell
-from pages.formula1 import data, field, laps, telemetry
+from pages.formula1 import data, laps, telemetry
 from tests.support.drawn import record
 from tests.support.formula1 import ring_driver, ring_session
 from tests.support.formula1_page import RING, arrange, box, driven_race, one_of, visit, words
@@ -66,18 +66,6 @@ def test_link_zooms_the_telemetry(monkeypatch, tmp_path):
     assert [name for name in figure["layout"] if name.startswith("yaxis")] == [
         f"yaxis{n or ''}" for n in ("", 2, 3, 4, 5)
     ]
-
-
-def test_qualifying_finding_names_winner_and_sector_gaps():
-    def timed(code, seconds, sectors):
-        driver = ring_driver(code, n_laps=2)
-        laps = replace(driver.laps, seconds=np.array([45.0, seconds]), sectors=np.array([[10.0, 15.0, 20.0], sectors]))
-        return replace(driver, laps=replace(laps, part=np.array([1, 1])))
-
-    session = ring_session(timed("AAA", 39.5, [10.0, 14.5, 15.0]), timed("BBB", 39.6, [10.2, 14.35, 15.05]))
-    finding = field.finding(replace(session, name="Qualifying"))
-    for part in ("AAA", "0:39.500", "0.100 s", "BBB", "+0.200 s", "-0.150 s", "+0.050 s"):
-        assert part in finding
 
 
 # ---- long runs ----------------------------------------------------------------------------------------------------------
