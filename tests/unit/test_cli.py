@@ -16,7 +16,7 @@ import pytest
 
 from datasets import nascar
 from gdm_core import GDM, LabelModel, load_model
-from gdm_core.models.base import StateModel
+from gdm_core.models.base import StateModel, Validation
 from gdm_core.trials import Trials
 from gdm_studio.cli import build_parser, main
 from gdm_studio.cli.label import read_marks
@@ -126,7 +126,7 @@ def test_fit_then_predict_equals_the_model(capsys, csv, tmp_path, track):
 
 
 def test_failed_fit_is_neither_saved_nor_applied(capsys, csv, tmp_path, track, monkeypatch):
-    monkeypatch.setattr(StateModel, "_check_fit", lambda model, ys: model._fail("its score is low"))
+    monkeypatch.setattr(StateModel, "_validate", lambda model, ys: Validation(-1.0, 0.0, "its score is low"))
     file, out = tmp_path / "m.safetensors", tmp_path / "states.csv"
     assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 1
     assert "The fit failed: its score is low. Try another seed" in capsys.readouterr().err
@@ -314,7 +314,7 @@ def test_label_predicts_every_recording(recordings, capsys):
 
 def test_label_leaves_out_states_of_failed_fit(recordings, capsys, monkeypatch):
     folder, files, _ = recordings
-    monkeypatch.setattr(GDM, "_check_fit", lambda model, ys: model._fail("its score is low"))
+    monkeypatch.setattr(GDM, "_validate", lambda model, ys: Validation(-1.0, 0.0, "its score is low"))
     file = folder / "m.gdm"
     assert main(["label", str(folder / "marks.json"), *map(str, files), "--out", str(file), "--json"]) == 0
     printed = capsys.readouterr()
