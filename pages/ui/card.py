@@ -93,8 +93,9 @@ class Score:
         """The comparison with the baseline; None without one."""
         if self.line is None or not np.isfinite([self.value, self.line]).all():
             return None
-        if self.format(self.value) == self.format(self.line):
-            return "level"  # users cannot check a difference that is not printed
+        rounded = round(abs(round(self.value, self.digits) - round(self.line, self.digits)), self.digits)
+        if self.format(self.value) == self.format(self.line) or rounded <= 10.0**-self.digits:
+            return "level"  # numbers that differ in the last digit may be nearly equal
         if self.short:
             return "short"
         ahead = self.value - self.line if self.ahead is None else self.ahead

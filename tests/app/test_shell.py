@@ -134,9 +134,11 @@ def test_card_unfolds_scores_beyond_the_fourth():
     assert "<details" not in card.scores_html(rows[: card.SHOWN])
 
 
-@pytest.mark.parametrize(("value", "line", "word"), [(0.9979, 0.9984, "level"), (0.9974, 0.9976, "below")])
-def test_verdict_ignores_differences_below_the_printed_digits(value, line, word):
-    assert card.Score("s", value, line=line, line_name="x").verdict == word
+@pytest.mark.parametrize(
+    ("value", "line", "word"), [(0.9979, 0.9984, "level"), (0.8301, 0.8293, "level"), (0.9974, 0.9986, "below")]
+)
+def test_verdict_ignores_differences_of_the_last_digit(value, line, word):
+    assert card.Score("s", value, line=line, line_name="x", spread=1e-4).verdict == word
 
 
 def _track(states) -> Card:
