@@ -80,7 +80,7 @@ class ChannelRepeats:
             return f"repeated, {self.run} samples a value; repeats count as missing"
         if self.kind == "held":
             return f"{self.share:.0%} of values repeat the one before; repeats count as missing"
-        if self.kind == "discrete":
+        if self.kind == "discrete" and self.n_values != 1:  # a constant channel is refused
             values = f"only {plural(self.n_values, 'value')}" if self.n_values else "rests at one value"
             return f"{values}; states cannot follow it alone"
         return f"stands still for {self.still:,} samples, which count as missing" if self.still else ""

@@ -20,6 +20,7 @@ from pages.lab import scores
 from pages.lab.upload import file
 from pages.lab.upload import table as check
 from pages.ui import navigation
+from pages.ui.model_controls import make_choice
 from pages.your_data import example
 from tests.support import page
 from tests.support.controls import control
@@ -355,3 +356,19 @@ def test_answer_about_the_format_reads_the_file_again(engine, name, content, que
     app.session_state["view"] = "Export"
     app.run()
     assert f"answers={{'{question}': '{answer}'}}" in script_of(app)
+
+
+def test_repeats_are_named_and_few_values_can_be_left_out(engine):
+    table = pd.read_csv(io.BytesIO(waves(600, 20.0)))
+    table["slow"] = np.repeat(np.random.default_rng(0).standard_normal(60), 10)
+    table["pedal"] = np.arange(600) // 37 % 2 + 0.5
+    app = uploaded("car.csv", table.to_csv(index=False).encode())
+    assert "slow: repeated, 10 samples a value" in html(app)
+    assert "pedal: only 2 values" in html(app)
+    control(app, "toggle", "few").set_value(True).run()
+    app.button(key="fit").click().run()
+    assert not control(app, "toggle", "repeats").value
+    fits = [job.work for job in engine.jobs if job.name == "fit"]
+    assert "pedal" not in fits[-1].trials[0].channels
+    assert make_choice("gdm", 3, 1.0, "learn", "window", 2, 0, repeats="keep").config["repeats"] == "keep"
+    assert "repeats" not in fits[0].config
