@@ -77,6 +77,7 @@ FIRST_CONFIG: dict[str, Any] = {
     "posterior": "linear",
     "n_latent": 2,
     "seed": 0,
+    "repeats": "keep",
 }
 
 

@@ -166,6 +166,7 @@ else:
             n_samples=fitted.train.n_samples,
             n_states=data.FIRST_STATES if drives else data.PAPER_STATES,
             defined_by=data.FIRST_DEFINED_BY if drives else data.PAPER_DEFINED_BY,
+            kept_by="position",  # where brake and gear are, not how they change
             models=MODELS,
             of="" if drives else "map",  # position states have their own K
         )

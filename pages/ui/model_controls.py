@@ -82,14 +82,15 @@ def choose(
     n_states: int = 4,
     n_latent: int = 2,
     defined_by: str = "dynamics",
+    kept_by: str = "",
     models: Sequence[str] | None = None,
     of: str = "",
     advanced: Any = None,
 ) -> Choice:
     """Show the controls and return the model that they describe.
 
-    The arguments after `n_samples` are defaults; `of` names the recording that they belong to. Rare controls
-    go to `advanced`, by default a new expander.
+    The arguments after `n_samples` are defaults; `of` names the recording that they belong to. States defined by `kept_by`
+    are fitted to repeated values by default. Rare controls go to `advanced`, by default a new expander.
     """
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
@@ -131,9 +132,9 @@ def choose(
         d, seed = _choose_size_and_seed(n_channels, n_latent, of)
         kept = switch(
             "Fit repeated values",
-            False,
+            chosen == kept_by,
             key="repeats",
-            of=of,
+            of=chosen if kept_by else of,
             help="Off: fits leave out values that a sensor repeats. On: repeats count as measurements.",
         )
     repeats: Repeated = "keep" if kept else "auto"
