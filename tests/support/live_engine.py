@@ -41,6 +41,7 @@ class SketchConfig:
     stickiness: float | str = "learn"
     posterior: str = "window"
     seed: int = 0
+    repeats: str = "keep"
 
     def __post_init__(self) -> None:
         if self.n_states < 1:
