@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.controls import accuracy_controls, supervised_controls
-from gdm_core.engine import BulkView, Priority
+from gdm_core.engine import BulkView
 from gdm_core.engine.sweep import Record, Sweep
 from gdm_studio.plot import figures
 from pages import lab
@@ -50,9 +50,7 @@ _VOTE_HELP = (
 
 def show_card(view: lab.View) -> None:
     """Show the score card and how to read it."""
-    lab.show_scorecard(view, rows_of(view))
-    race = race_of(view)
-    if view.settled and race.train.segment is not None and not race.pick.looked.drives:
+    if any(row.name == PAPER for row in lab.show_scorecard(view, rows_of(view))):
         with view.frame.card, shell.made_for(view.made_for):
             shell.quiet(_CAUTION)
 
@@ -60,7 +58,8 @@ def show_card(view: lab.View) -> None:
 def rows_of(view: lab.View) -> Rows:
     """Return a function from scores to rows: activities for telemetry states, segments for position states."""
     if race_of(view).pick.looked.drives:
-        return lambda scores: driving_rows(scores, _supervised_accuracy(view))
+        supervised = _supervised_accuracy(view)
+        return lambda scores: driving_rows(scores, supervised)
     return score_rows
 
 
@@ -73,8 +72,7 @@ def _supervised_accuracy(view: lab.View) -> Mapping[str, float]:
         return {}
     asked = (view.dataset.train, view.dataset.test)
     key = query_key("supervised", supervised_controls, asked)
-    how: dict[str, Any] = {"kept": view.dataset.keep, "priority": Priority.LOW}
-    answer = view.fit.query("supervised", key, supervised_controls, *asked, **how)
+    answer = view.fit.query("supervised", key, supervised_controls, *asked, kept=view.dataset.keep)
     return answer.value if answer.fresh else {}
 
 

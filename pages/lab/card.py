@@ -35,8 +35,7 @@ def query_scores(view: View) -> live.Query:
         queries.set_latest("scores", view.shipped_scores["scores"], view.spec)
         return live.Query(view.shipped_scores["scores"], fresh=True, about=view.spec)
     question = (spec.trials, spec.dataset.test, *measure.options, int(spec.config.get("seed", 0)))
-    priority = Priority.NORMAL if measure.in_tabs else Priority.LOW
-    return view.query("scores", measure.scores, *question, about=view.spec, kept=True, priority=priority)
+    return view.query("scores", measure.scores, *question, about=view.spec, kept=True)
 
 
 @dataclass(frozen=True)

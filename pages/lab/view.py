@@ -14,7 +14,6 @@ import streamlit as st
 from gdm_core.analysis.bouts import BoutRule, median_bout
 from gdm_core.analysis.inference import InferredStates, filter_states, infer
 from gdm_core.analysis.matching import in_order
-from gdm_core.engine import Priority
 from gdm_core.text import format_percent
 from gdm_core.trials import Trial
 from gdm_core.units import SECONDS, STEPS, Unit, dwell_unit
@@ -361,16 +360,14 @@ class View:
         *args: Any,
         about: Any = None,
         kept: bool = False,
-        priority: Priority = Priority.NORMAL,
         wait_s: float = 0.0,
     ) -> live.Query:
         """Return `function(model_bytes, *args)` of the displayed fit, computed on a worker.
 
-        name      an earlier result of this name stands in meanwhile
-        about     stored with the result; default: (displayed trial, order of colours)
-        kept      whether the result, which must be JSON, is stored on disk with the fit
-        priority  LOW: the page does not rerun when the result arrives
-        wait_s    seconds that the page may wait
+        name    an earlier result of this name stands in meanwhile
+        about   stored with the result; default: (displayed trial, order of colours)
+        kept    whether the result, which must be JSON, is stored on disk with the fit
+        wait_s  seconds that the page may wait
         """
         state = self.state
         about = (self.trial, state.order) if about is None else about
@@ -378,8 +375,7 @@ class View:
             return self.fit.queries.latest(name)
         key, model = query_key(state.result.key, function, args), state.result.model_bytes
         kept = kept and self.dataset.keep
-        how: dict[str, Any] = {"about": about, "kept": kept, "priority": priority, "wait_s": wait_s}
-        return self.fit.query(name, key, function, model, *args, **how)
+        return self.fit.query(name, key, function, model, *args, about=about, kept=kept, wait_s=wait_s)
 
     @property
     def for_files(self) -> Self:

@@ -207,22 +207,6 @@ def test_held_out_states_follow_a_fit_without_a_script_run(engine):
     assert scene.make()["inferred-track"].state == "fresh"
 
 
-def test_scores_fill_the_card_without_a_script_run(engine):
-    engine.auto = False
-    app = opened()
-    engine.run(*engine.waiting("fit"))
-    app.run()
-    (scoring,) = engine.waiting("ask-scores")
-    assert not live_of(app).queries.awaited
-    scene = app.session_state["_channel"]._scene
-    before = scene.make()["scorecard"].html
-    engine.run(scoring)
-    after = scene.make()["scorecard"].html
-    assert "State accuracy" in after
-    assert after != before
-    assert scene.settled() == ""
-
-
 def test_filtered_view_uses_past_data_only(engine, recorded):
     engine.real = True  # the sketch of a model has no filter
     app = opened(trial="Held-out")
