@@ -9,9 +9,8 @@ from pathlib import Path
 import streamlit as st
 from streamlit.components.v2 import component
 
-from pages.home.pictures import animation_html
+from pages.home.pictures import animation_html, score_html
 from pages.ui import navigation, shell
-from pages.ui.card import VERDICTS, Score, describe_baseline
 from pages.ui.images import strip_image, track_image
 from pages.ui.result_files import Card, load_card
 from pages.ui.theme import ASSETS
@@ -106,18 +105,6 @@ def _card_html(entry: Entry, card: Card | None) -> str:
         f"{strip_image(card.states, f'{entry.title}: states over time')}{head}"
         f"<ul>{score_html(entry.claim, card.score)}</ul></div>"
     )
-
-
-def score_html(claim: str, score: Score) -> str:
-    """Return the claim with its value, and the baseline with a word on how they compare."""
-    guess = dict(score.references).get("majority class", float("nan"))
-    line = f"<li>{escape(claim).format(value=f'<b>{score.value:.0%}</b>', guess=f'{guess:.0%}')}</li>"
-    if score.line is None:
-        return line
-    name, _ = describe_baseline(score.line_name)
-    verdict = score.verdict
-    word = VERDICTS[verdict][0] if verdict else "baseline"
-    return f'{line}<li><span class="{verdict or ""}">{word.capitalize()}</span>: {escape(name)} {score.line:.0%}</li>'
 
 
 st.html(ASSETS / "home.css")

@@ -1,11 +1,14 @@
-"""The two laps on Home, with hard and with soft states."""
+"""The two laps on Home, with hard and with soft states, and the scores of its cards."""
 
 from __future__ import annotations
+
+from html import escape
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot import palette
+from pages.ui.card import VERDICTS, Score, describe_baseline
 from pages.ui.images import BELOW, GREY, gradient_stops, to_image
 
 FRAMES = 48
@@ -88,3 +91,18 @@ def animation_html() -> str:
             f'<p class="gdm-quiet">{text}</p></div>'
         )
     return f"<style>{''.join(styles)}</style><div class='gdm-laps'>{''.join(panels)}</div>"
+
+
+def score_html(claim: str, score: Score) -> str:
+    """Return the claim with its value, and the baseline with a word on how they compare."""
+    guess = dict(score.references).get("majority class", float("nan"))
+    # Numbers that differ must look different.
+    digits = 1 if score.line is not None and f"{score.value:.0%}" == f"{score.line:.0%}" else 0
+    line = f"<li>{escape(claim).format(value=f'<b>{score.value:.{digits}%}</b>', guess=f'{guess:.0%}')}</li>"
+    if score.line is None:
+        return line
+    name, _ = describe_baseline(score.line_name)
+    verdict = score.verdict
+    word = VERDICTS[verdict][0] if verdict else "baseline"
+    baseline = f"{escape(name)} {score.line:.{digits}%}"
+    return f'{line}<li><span class="{verdict or ""}">{word.capitalize()}</span>: {baseline}</li>'

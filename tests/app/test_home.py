@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from datasets.f1.race import LAYOUTS
 from gdm_core.engine.results import from_levels
 from pages.formula1.data import turned
+from pages.home.pictures import score_html
 from pages.lab import shipped
 from pages.lab.live import FitSession
 from pages.ui.result_files import Card, load_card
@@ -92,8 +93,12 @@ def test_cards_show_a_score_above_its_baseline(name):
     card = load_card(name)
     html = "".join(pieces(AppTest.from_file(APP).run()))
     assert card.score.verdict == "beats"
-    assert f"<b>{card.score.value:.0%}</b> accuracy" in html
-    assert f"{card.score.line_name} {card.score.line:.0%}" in html
+    assert score_html("", card.score).removeprefix("<li></li>") in html
+
+
+def test_close_score_and_baseline_get_another_digit():
+    score = replace(load_card("nascar-soft").score, value=0.9034, line=0.8977)
+    assert re.findall(r"[\d.]+%", score_html("{value}", score)) == ["90.3%", "89.8%"]
 
 
 def test_mice_card_names_the_majority_class_of_its_record():
