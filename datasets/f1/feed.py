@@ -437,9 +437,7 @@ def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool
         return replace(session, corners=corners)
     corners = find_corners(session)
     note = FOUND_CORNERS if corners else f"No corner data for {session.circuit}."
-    note += (
-        f" {corners_file(session).name} (Number, X, Y, Angle) in the folder formula1 of the data folder can give them."
-    )
+    note += f" {corners_file(session).name} (Number, X, Y, Angle) in the folder formula1 of your data can give them."
     return replace(session, corners=corners, notes=(*session.notes, note))
 
 

@@ -196,9 +196,9 @@ def test_only_window_posteriors_use_newton():
     ):
         ascent = ascent_of(config, 10)
         assert ascent.newton == newton
-        assert newton or Plan.of(ascent).total == config.steps
+        assert newton or Plan.for_ascent(ascent).total == config.steps
     assert not ascent_of(GDMConfig(), 4).newton, "their noise cannot be told"
-    assert Plan.of(ascent_of(GDMConfig(n_steps=7), 4)).total == 7
+    assert Plan.for_ascent(ascent_of(GDMConfig(n_steps=7), 4)).total == 7
 
 
 def ascent_of(config: GDMConfig, n_channels: int) -> Ascent:

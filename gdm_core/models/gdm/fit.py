@@ -60,7 +60,7 @@ class Plan:
     holds: bool = True
 
     @classmethod
-    def of(cls, ascent: Ascent) -> Plan:
+    def for_ascent(cls, ascent: Ascent) -> Plan:
         """Return the plan of a whole fit."""
         given, newton = ascent.config.n_steps, ascent.newton
         if newton and given is None:

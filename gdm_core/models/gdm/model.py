@@ -176,7 +176,7 @@ class GDM(SoftModel[GdmModule]):
             steps, total = paper_steps(module, rows, config), config.steps
         else:
             ascent = candidates(rows, config, config.seed)
-            module, plan = ascent.module, Plan.of(ascent)
+            module, plan = ascent.module, Plan.for_ascent(ascent)
             steps, total = optimise(ascent, plan), plan.total
         self._keep(module)
         yield Progress(0, total, float("nan"), float("nan"))
