@@ -52,7 +52,7 @@ def test_every_slider_moves_without_an_error(playground):
 
 @pytest.mark.bulk
 def test_script_draws_the_dots_of_the_page(tmp_path):
-    app = opened("playground", about="Export", logit1="1.5", softness="0.6", dice="3")
+    app = opened("playground", about="Export", logit1="1.5", tau="0.6", dice="3")
     printed = run_script(file_makers(app)["playground.py"]().decode(), tmp_path)
     with np.load(tmp_path / "playground.npz") as file:
         states, hollow = file["states"], file["hollow"]

@@ -191,7 +191,7 @@ def _opener(
 
 @pytest.fixture
 def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[..., Visit]]:
-    """visit("/playground?softness=1", size="phone", scheme="dark") opens a page.
+    """visit("/playground?tau=1", size="phone", scheme="dark") opens a page.
 
     `fresh=True` or options of Playwright open a new browser context. The test fails if any page logs an error or shows an
     exception.

@@ -14,11 +14,11 @@ PAGES = {"/": ".gdm-lap", "/playground": ".gdm-figure[data-updates]"}
 
 
 def test_link_opens_its_settings_and_can_be_copied(visit):
-    opened = visit("/playground?softness=1.5&logit1=-2&noise=99&dice=abc")
+    opened = visit("/playground?tau=1.5&logit1=-2&noise=99&dice=abc")
     page = opened.ready()
     assert page.get_by_text("Page not found").count() == 0
     expect(page.locator(".gdm-facts")).to_contain_text("τ1.50")
-    expect(page.get_by_role("slider", name="Logit of S1")).to_have_value("-2")
+    expect(page.get_by_role("slider", name="Preference for S1")).to_have_value("-2")
     clipboard = "Object.defineProperty(navigator, 'clipboard', { configurable: true, value: %s })"
     page.evaluate(clipboard % "{ writeText: async (text) => { window.copied = text; } }")
     button = page.get_by_role("button", name="Copy link")
@@ -83,7 +83,7 @@ def test_phone_keeps_the_picture_in_view(visit):
     opened = visit("/playground", size="phone")
     page = opened.ready(".st-key-triangle figure[data-updates]")
     page.get_by_test_id("stExpandSidebarButton").tap()
-    slider = page.get_by_role("slider", name="Logit of S1")
+    slider = page.get_by_role("slider", name="Preference for S1")
     expect(slider).to_be_in_viewport()
     figure = page.locator(".st-key-triangle .gdm-plot")
     expect(figure).to_be_in_viewport(ratio=0.9)

@@ -80,11 +80,11 @@ def playground(page: Page, scheme: str, phone: bool) -> None:
     drawer = page.get_by_test_id("stExpandSidebarButton")
     if phone and drawer.is_visible():
         drawer.tap()
-    slider = page.locator(".st-key-slider-softness .gdm-slider")
+    slider = page.locator(".st-key-slider-tau .gdm-slider")
     expect(slider).to_be_visible()
     page.wait_for_function(  # the drawer of a phone opens slowly
         """() => {
-          const { left, width } = document.querySelector(".st-key-slider-softness .gdm-slider").getBoundingClientRect();
+          const { left, width } = document.querySelector(".st-key-slider-tau .gdm-slider").getBoundingClientRect();
           return left >= 0 && width > 150;
         }""",
     )

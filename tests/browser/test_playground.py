@@ -20,7 +20,7 @@ async (modules) => {
   const { x, y } = axesOf(plot), box = plot.getBoundingClientRect();
   const at = ([a, b, c]) => [box.left + x.at(b + c / 2), box.top + y.at(c * Math.sqrt(3) / 2)];
   const of = (name, side) => {
-    const z = draws(now[name], now.softness, now.noise, noise[side]);
+    const z = draws(now[name], now.tau, now.noise, noise[side]);
     return Array.from({ length: z.length / 3 }, (_, i) => at(z.slice(3 * i, 3 * i + 3)));
   };
   return { dots: of("logit", 0), hollow: of("other", 1), middle: at([1 / 3, 1 / 3, 1 / 3]), now };
@@ -60,12 +60,12 @@ def test_triangle_follows_a_held_slider(revisit):
     page.go_back()
     expect(page.get_by_role("slider", name="Temperature (τ)").first).to_have_value("0.5")
     page.wait_for_function(
-        "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.softness === 0.5",
+        "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.tau === 0.5",
     )
 
 
 def test_dragging_a_dot_changes_the_logits(visit):
-    page = visit("/playground?about=KL+divergence&softness=0.6").ready(".st-key-triangle figure[data-updates]")
+    page = visit("/playground?about=KL+divergence&tau=0.6").ready(".st-key-triangle figure[data-updates]")
     for kind, name in (("dots", "logit"), ("hollow", "other")):
         before = _read_triangle(page)
         search = page.evaluate("location.search")

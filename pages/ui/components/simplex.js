@@ -71,7 +71,7 @@ function tearDown(view, parent) {
 }
 
 // Return soft states of the dots, full (0) or hollow (1).
-const where = ({ now, noise }, side) => draws(now[SIDES[side]], now.softness, now.noise, noise[side]);
+const where = ({ now, noise }, side) => draws(now[SIDES[side]], now.tau, now.noise, noise[side]);
 
 function axes({ parent }) {
   const plot = parent.querySelector(".gdm-plot");
@@ -175,9 +175,9 @@ function drag(view, { clientX, clientY }) {
   const third = y.value(clientY - box.top) / ROOT3;
   const second = x.value(clientX - box.left) - 0.5 * third;
   const [side, i] = view.grip;
-  const { softness, noise } = view.now;
+  const { tau, noise } = view.now;
   const inside = [1 - second - third, second, third].map((share) => Math.max(share, EDGE)); // their sum moves only the middle
-  const wanted = inside.map((share, k) => softness * Math.log(share) - noise * view.noise[side][3 * i + k]);
+  const wanted = inside.map((share, k) => tau * Math.log(share) - noise * view.noise[side][3 * i + k]);
   const mean = (values) => (values[0] + values[1] + values[2]) / 3;
   const [low, high] = view.range;
   const middle = mean(view.now[SIDES[side]]) - mean(wanted);
