@@ -43,7 +43,7 @@ def test_back_and_forward_restore_settings(visit):
     _choose(page, "Scenario", "Standard")
     expect(page.locator(".gdm-head")).to_contain_text("standard track")
     _wait_for_address(page, "scenario=Standard")
-    page.get_by_role("radio", name="Fixed").click()
+    page.get_by_role("radio", name="By hand").click()
     page.get_by_role("slider", name="Stickiness (γ)").wait_for(state="attached")
     _wait_for_address(page, "stay=By+hand")
     # Back replaces the controls, and for a moment the earlier ones are there too, below.
