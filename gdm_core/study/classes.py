@@ -51,7 +51,7 @@ def is_number(values: pd.Series[Any]) -> bool:
 
 
 def _separates(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64]) -> bool:
-    """Return whether almost all values of one of two groups exceed those of the other."""
+    """Return whether almost all values of one group exceed almost all values of the other."""
     parts = [values[groups == group] for group in np.unique(groups)]
     if len(parts) != 2 or min(map(len, parts)) < 3:
         return False

@@ -1,4 +1,4 @@
-"""The tab Differences: states of the difference between two drivers along the lap, and what they cost."""
+"""The tab Differences: states of the difference between two drivers along the lap, and their cost."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def describe(habit: Habit) -> str:
 
 
 def sentence(found: Between, habits: Sequence[Habit]) -> str:
-    """Describe the dearest confirmed habit, one that can be named if there is any."""
+    """Describe the most expensive confirmed habit, preferring habits with a name."""
     sure = sorted((habit for habit in habits if habit.confirmed), key=lambda habit: describe(habit) == NOTHING)
     if not sure:
         return f"No habit of {found.names[1]} against {found.names[0]} is confirmed by the pairs kept aside."

@@ -70,7 +70,7 @@ class Between:
 
     @property
     def single(self) -> bool:
-        """Whether one lap is compared with one other."""
+        """Whether a single pair of laps is compared."""
         return len(self.won.pairs) == 1
 
     @property
