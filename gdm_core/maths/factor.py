@@ -22,7 +22,6 @@ _EM_ITERATIONS = 10
 _FIT_SAMPLES = 20_000
 _MIN_NOISE, _MIN_STEP = 1e-4, 1e-6
 _START_PRECISION = 1e-2
-_FILTER_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,26 +111,14 @@ class FactorModel:
         return np.where(observed.mask == 0, self._emission.mean(path.mean), observed.y)
 
     def fill_causally(self, y: npt.NDArray[Any]) -> Float:
-        """Return y [T, N] with missing entries estimated from past and present observations only.
-
-        All Kalman steps run in parallel; steps after a changed one are repeated until convergence.
-        """
+        """Return y [T, N] with missing entries estimated from past and present observations only."""
         observed = Observed.prepare([y])
         if observed.mask is None:
             return observed.y
-        precision, linear = self._emission.information(observed)
-        start, spread = self.filter_start()
-        mean = np.tile(start, (len(linear) + 1, 1))  # prior of each row
-        covariance = np.tile(spread, (len(linear) + 1, 1, 1))
-        rows = np.arange(len(linear))
-        while len(rows):
-            after, spread = self._filter(mean[rows], covariance[rows], precision[rows], linear[rows])
-            change = np.abs(after - mean[rows + 1]).max(axis=1)
-            change = np.maximum(change, np.abs(spread - covariance[rows + 1]).max(axis=(1, 2)))
-            mean[rows + 1], covariance[rows + 1] = after, spread
-            rows = rows[change >= _FILTER_TOLERANCE] + 1
-            rows = rows[rows < len(linear)]
-        return np.where(observed.mask > 0, observed.y, self._emission.mean(mean[1:]))
+        onward = np.tile(np.diag(1 / self.step), (len(y), 1, 1))
+        onward[-1] = 0.0
+        mean = self._path(observed).filtered_mean(onward)
+        return np.where(observed.mask > 0, observed.y, self._emission.mean(mean))
 
     def inputs(self, y: npt.NDArray[Any]) -> Float:
         """Return the least-squares factors of complete samples y [T, N] and a constant: [T, D + 1]."""
@@ -141,7 +128,7 @@ class FactorModel:
     def filter_start(self) -> tuple[Float, Float]:
         """Return the mean [D] and covariance [D, D] of the path before the first sample."""
         d = len(self.step)
-        return np.zeros(d), np.eye(d) / _START_PRECISION
+        return np.zeros(d), np.eye(d) / _START_PRECISION - np.diag(self.step)
 
     def filter_step(self, mean: Float, covariance: Float, y: npt.NDArray[Any]) -> tuple[Float, Float, Float]:
         """Return the filtered mean and covariance after one sample [N], and the sample with its gaps filled."""

@@ -158,6 +158,11 @@ class Moments(NamedTuple):
         assert self.second is not None
         return self.second - self.mean[..., :, None] * self.mean[..., None, :]
 
+    def slope(self, temperature: float) -> Tensor:
+        """Return d mean / d logits [..., K, K]."""
+        assert self.second is not None
+        return (torch.diag_embed(self.mean) - self.second) / temperature
+
 
 @lru_cache(maxsize=64)
 def _table(temperature: float) -> npt.NDArray[np.float64]:

@@ -231,6 +231,15 @@ def test_moments_are_consistent(temperature):
     assert (found.second >= -1e-6).all()
 
 
+@pytest.mark.parametrize("temperature", [0.3, 0.99, 3.0])
+def test_slope_of_the_mean_equals_differences(temperature):
+    logits = torch.randn(5, 4, dtype=torch.float64, generator=generator(0))
+    slope = moments(logits, temperature, second=True).slope(temperature)
+    for k, step in enumerate(0.05 * torch.eye(4, dtype=torch.float64)):
+        change = moments(logits + step, temperature).mean - moments(logits - step, temperature).mean
+        torch.testing.assert_close(slope[..., k], change / 0.1, atol=2e-3, rtol=0)
+
+
 def test_moments_ignore_logit_level_and_batching(monkeypatch):
     logits = logits_of(4, 30, 2)
     expected = moments(logits, 0.7, True)

@@ -207,18 +207,19 @@ def _prior_states(
         context, _ = transition.next_context(x_before, carried)
         return torch.where(starts, module.initial, transition.logits(context, z_before))
 
-    def expected(x_before: Tensor) -> Float:
-        means = [moments(logits(x_before, z), temperature).mean for z in befores]
-        mean: Float = torch.einsum("mj,jmk->mk", weights, torch.stack(means)).double().numpy(force=True)
-        return mean
-
     axes = _DIFFERENCE * torch.eye(path.shape[1], dtype=dtype, device=path.device)
-    change = [expected(path[before] + axis) - expected(path[before] - axis) for axis in axes]
-    seconds = [moments(logits(path[before], z), temperature, second=True).second for z in befores]
-    second = torch.einsum("mj,jmkl->mkl", weights, torch.stack([one for one in seconds if one is not None]))
-    mean = expected(path[before])
-    return (
-        mean,
-        second.double().numpy(force=True) - mean[:, :, None] * mean[:, None, :],
-        np.stack(change, axis=1) / (2 * _DIFFERENCE),
-    )
+    means, seconds, slopes = [], [], []
+    for z in befores:
+        found = moments(logits(path[before], z), temperature, second=True)
+        moved = [logits(path[before] + axis, z) - logits(path[before] - axis, z) for axis in axes]
+        assert found.second is not None
+        means.append(found.mean)
+        seconds.append(found.second)
+        slopes.append(torch.stack(moved, 1) @ found.slope(temperature) / (2 * _DIFFERENCE))
+
+    def average(parts: list[Tensor]) -> Float:
+        found: Float = torch.einsum("mj,jm...->m...", weights, torch.stack(parts)).double().numpy(force=True)
+        return found
+
+    expected = average(means)
+    return expected, average(seconds) - expected[:, :, None] * expected[:, None, :], average(slopes)
