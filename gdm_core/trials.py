@@ -21,6 +21,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 
 UNLABELLED = -1
+SAME_RATE = 0.01  # relative difference of rates that does not count
 Simulated = TypeVar("Simulated")
 
 
@@ -234,7 +235,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Trials with the same channels.
+    """Trials with the same channels at the same rate.
 
     name          name of the set in messages and files
     label_names   name of each label
@@ -255,6 +256,8 @@ class Trials:
                 f"Trials {self.name!r}: {trials[0].name!r} has {trials[0].n_channels} channels but "
                 f"{first.name!r} has {first.n_channels}. All trials need the same channels in the same order."
             )
+        for other in trials[1:]:
+            check_alike(repr(trials[0].name), trials[0].channels, trials[0].rate_hz, other)
         object.__setattr__(self, "trials", trials)
         object.__setattr__(self, "label_names", tuple(self.label_names))
 
@@ -295,6 +298,21 @@ class Trials:
         for trial in self.trials:
             digest.update(trial.fingerprint.encode())
         return digest.hexdigest()
+
+
+def check_alike(name: str, channels: Sequence[str], rate_hz: float, trial: Trial) -> None:
+    """Raise DataError if a trial has other channels than `name`, or another rate."""
+    if tuple(channels) != trial.channels:
+        one, two = next((a, b) for a, b in zip(channels, trial.channels, strict=True) if a != b)
+        raise DataError(
+            f"{trial.name!r} has the channel {two!r} where {name} has {one!r}. Channels must be the same, in the same order: "
+            f"{', '.join(channels)}."
+        )
+    if abs(trial.rate_hz - rate_hz) > SAME_RATE * rate_hz:
+        raise DataError(
+            f"{trial.name!r} has {trial.rate_hz:g} samples per second, {name} has {rate_hz:g}. States last and move differently "
+            "at another rate; resample it."
+        )
 
 
 Recording = Trial | npt.NDArray[Any]  # functions return a single result

@@ -175,7 +175,7 @@ class StateModel(Estimator, ABC):
         self._check_lengths(data)
         self._check_trials(data)
         self.scaler_, self.factors_, ys = prepare(data, config.n_latent)
-        self._set_feature_names(recorded[0])
+        self._remember_data(recorded[0])
         yield from self._run(self._fit(ys), ys, finish, start, calibrate)
 
     def _run(

@@ -19,7 +19,7 @@ from gdm_core.maths.spikes import find_spikes
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.scaling import Scaler
 from gdm_core.store import encode
-from gdm_core.trials import Trial, Trials, TrialsLike, as_trials, default_channels
+from gdm_core.trials import Trial, Trials, TrialsLike, as_trials, check_alike, default_channels
 
 if TYPE_CHECKING:  # scikit-learn has no types, and a base class without types would switch off all checks
 
@@ -69,6 +69,7 @@ class Estimator(TransformerMixin, BaseEstimator):
     elbo_: float = float("nan")
     seconds_: float = 0.0
     calibration_: Calibration | None = None
+    rate_hz_: float = Trial.rate_hz
     feature_names_in_: npt.NDArray[np.object_]  # only after a fit to named channels
     repeats_: Repeats | None = None  # only where repeats="auto"
     _fitted_config: Any = None
@@ -202,22 +203,28 @@ class Estimator(TransformerMixin, BaseEstimator):
                 f"X has {trials.n_channels} features, but {type(self).__name__} is expecting {self.n_channels} features "
                 "as input: the channels of the training data."
             )
-        self._check_channel_order(trials[0])
+        self._check_data(trials[0])
         self._check_lengths(trials)
         return trials
 
-    def _set_feature_names(self, trial: Trial) -> None:
+    def _remember_data(self, trial: Trial) -> None:
+        """Remember channels and rate, unless they are the defaults of an array."""
         vars(self).pop("feature_names_in_", None)
         if trial.channels != default_channels(trial.n_channels):
             self.feature_names_in_ = np.array(trial.channels, dtype=np.object_)
+        self.rate_hz_ = trial.rate_hz
 
-    def _check_channel_order(self, trial: Trial) -> None:
-        names = tuple(getattr(self, "feature_names_in_", ()))
-        if trial.channels != names and set(trial.channels) == set(names):
-            raise DataError(
-                f"The channels of {trial.name!r} are in another order than in the fit. "
-                f"Feature names must be in the same order as they were in fit: {', '.join(names)}."
-            )
+    def _check_data(self, trial: Trial) -> None:
+        """Raise DataError if channels or rate differ from those of the fit and both are known."""
+        channels = tuple(getattr(self, "feature_names_in_", ()))
+        unnamed = not channels or trial.channels == default_channels(trial.n_channels)
+        unknown = Trial.rate_hz in (self.rate_hz_, trial.rate_hz)
+        check_alike(
+            "the training data",
+            trial.channels if unnamed else channels,
+            trial.rate_hz if unknown else self.rate_hz_,
+            trial,
+        )
 
     # ---- files --------------------------------------------------------------------------------------------------
     def save(self, path: str | Path) -> None:
@@ -241,6 +248,7 @@ class Estimator(TransformerMixin, BaseEstimator):
             "seconds": self.seconds_,
             "history": [dataclasses.astuple(one) for one in self.history_],
             "channels": list(getattr(self, "feature_names_in_", ())),
+            "rate_hz": self.rate_hz_,
             "repeats": None if self.repeats_ is None else dataclasses.asdict(self.repeats_),
         }
         return encode(tensors, header)
@@ -273,6 +281,7 @@ class Estimator(TransformerMixin, BaseEstimator):
         model.elbo_, model.seconds_ = float(header["elbo"]), float(header["seconds"])
         model.history_ = tuple(Progress(*one) for one in header.get("history", ()))
         model.repeats_ = Repeats.from_dict(repeats) if (repeats := header.get("repeats")) else None
+        model.rate_hz_ = float(header.get("rate_hz", Trial.rate_hz))
         if channels := header.get("channels"):
             model.feature_names_in_ = np.array(channels, dtype=np.object_)
         return model

@@ -16,6 +16,7 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.predictions import persistence, r2
 from gdm_core.analysis.state_scores import macro_f1, majority_map
 from gdm_core.errors import DataError
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
 from gdm_core.units import dwell_unit, unit_for
 from gdm_studio.plot.figures.base import untyped
@@ -180,7 +181,9 @@ def test_bout_durations_have_a_suitable_unit(sketch):
     data, _, content = sketch
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
-    found = bout_scores.scores(content, daily, daily, 0.0, 0.0) | {"lines": {}}
+    model = model_from_bytes(content)
+    model.rate_hz_ = daily[0].rate_hz
+    found = bout_scores.scores(model.to_bytes(), daily, daily, 0.0, 0.0) | {"lines": {}}
     row = next(row for row in scores.bout_rows(found, unit_for(daily.n_samples * 86_400)) if row.unit)
     assert row.unit == " days"
     assert 1 <= row.value < 1000

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from gdm_core import ARHMM, GDM, PDLDS, SLDS, GDMMixture, LabelModel, Trial
 from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES, import_family
 from gdm_core.models.variants import infer_quickly, with_parameters
 
@@ -160,14 +161,20 @@ def test_grid_search_refuses_shuffled_folds():
     assert np.isfinite(several.fit(noise(4, 40, 2)).best_score_)
 
 
-def test_reordered_channels_are_refused():
+def test_other_channels_or_rates_than_fitted_are_refused():
     frame = pd.DataFrame(noise(60, 2), columns=["a", "b"])
     model = clone(SMALL["arhmm"]).fit(frame)
     assert list(model.feature_names_in_) == ["a", "b"]
     again = pickle.loads(pickle.dumps(model))
-    for data in (frame[["b", "a"]], Trial(frame.to_numpy(), channels=("b", "a"))):
-        with pytest.raises(DataError, match="in the same order as they were in fit: a, b"):
+    other = frame.rename(columns={"b": "B"})
+    for data in (frame[["b", "a"]], Trial(frame.to_numpy(), channels=("b", "a")), other):
+        with pytest.raises(DataError, match="in the same order: a, b"):
             again.predict(data)
+    slow = clone(model).fit(Trial(frame.to_numpy(), rate_hz=25))
+    assert model_from_bytes(slow.to_bytes()).rate_hz_ == 25
+    with pytest.raises(DataError, match="has 50 samples per second, the training data has 25"):
+        slow.predict(Trial(frame.to_numpy(), rate_hz=50))
+    np.testing.assert_array_equal(slow.predict(Trial(frame.to_numpy(), rate_hz=24.9)), slow.predict(frame.to_numpy()))
     np.testing.assert_array_equal(model.predict(frame), model.predict(frame.to_numpy()))
     assert not hasattr(model.fit(frame.to_numpy()), "feature_names_in_")
 

@@ -89,6 +89,14 @@ def test_as_trials_accepts_arrays_lists_and_trials():
         ([], "empty"),
         (np.zeros(3), "1 dimensions"),
         ([Y, Y[:, :1]], "2 channels but 'trial 1' has 1"),
+        (
+            [Trial(Y, name="one"), Trial(Y, name="two", channels=("a", "b"))],
+            "'two' has the channel 'a' where 'one' has 'y1'",
+        ),
+        (
+            [Trial(Y, name="one", rate_hz=50), Trial(Y, name="two", rate_hz=25)],
+            "'two' has 25 samples per second, 'one' has 50",
+        ),
     ):
         with pytest.raises(DataError, match=message):
             as_trials(bad)
