@@ -2,6 +2,7 @@
 
 from gdm_core.study.flow import Flow
 from gdm_core.study.power import Power
+from gdm_core.study.question import Question
 from gdm_core.study.study import Study
 
-__all__ = ["Flow", "Power", "Study"]
+__all__ = ["Flow", "Power", "Question", "Study"]

@@ -20,37 +20,43 @@ from gdm_core.study.sheet import format_list
 from gdm_core.study.text import format_d, format_difference, format_effect, format_p
 
 PARTIAL = "partial omega squared"
+TAILS = (1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2
 COLUMNS = ("effect", "effect_low", "effect_high", "p", "p_holm", "p_bh", "test", "statistic", "df", "df_residual",
            "p_classical", "n", "d", "d_low", "d_high", "se", "effect_is")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A factor or interaction to test.
+    """A factor or interaction to test, with the units and values that test it.
 
-    name         name in tables
-    effect       [n, q] columns of the design matrix
-    nuisance     [n, c] columns to project out
-    effect_name  description of the effect
-    words        name of the classical test
+    name      name in tables
+    effect    [n, q] columns of the design matrix
+    nuisance  [n, c] columns to project out
+    measure   what the effect is
+    test      name of the classical test
+    design, values   units and their values [n, M]; subjects' means for a factor between subjects of a paired design
     """
 
     name: str
     effect: Floats
     nuisance: Floats
-    effect_name: str
-    words: str
+    measure: str
+    test: str
+    design: Design
+    values: Floats
+
+    def part(self, units: npt.NDArray[np.bool_], columns: npt.NDArray[np.int64]) -> Term:
+        """Return the term of some units and columns of values."""
+        return replace(
+            self, effect=self.effect[units], nuisance=self.nuisance[units], design=self.design.part(units),
+            values=self.values[units][:, columns],
+        )  # fmt: skip
 
 
 def compare_groups(
-    design: Design,
-    values: Floats,
-    n_permutations: int,
-    seed: int,
-    trend: bool | None = None,
-    tested: npt.NDArray[np.bool_] | None = None,
+    design: Design, values: Floats, n_permutations: int, seed: int, trend: bool | None, tested: npt.NDArray[np.bool_]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Test each term on each column of values; return the table and notes.
+    """Test each term on each column of values; return the table, with the index of the column, and notes.
 
     tested   mask of the columns to test; the others have no p
     """
@@ -63,65 +69,88 @@ def compare_groups(
         names = format_list([factor.name for factor in design.factors])
         raise ConfigError(f"trend needs one column of numbers or ordered categories; between is {names}.")
     trend = is_trend(design, trend)
-    tested = np.ones(values.shape[1], dtype=bool) if tested is None else tested
-    means = _means(design, adjust_values(design, values, trend))
-    tables, limits = [], describe_limits(design, trend, n_permutations, int(tested.sum()))
-    for term, part, its in _terms(design, values, trend):
-        if not Model.from_columns(term.effect, term.nuisance, part.strata).effect.size:
+    means = _average_groups(design, adjust_values(design, values, trend))
+    tables = []
+    for term in _list_terms(design, values, trend):
+        if not Model.from_columns(term.effect, term.nuisance, term.design.strata).effect.size:
             raise DataError(f"{term.name!r} is confounded with blocks or covariates. Omit one of them.")
-        table = _test_by_pattern(term, part, its, n_permutations, seed)
-        table.insert(0, "term", term.name)
+        table = _test_term(term, n_permutations, seed)
         table.loc[~tested, ["p", "statistic", "p_classical"]] = np.nan
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # columns of NaN
-            correct_p(table, np.nanmax(its, axis=0) > np.nanmin(its, axis=0))
-        tables.append(pd.concat([means, table], axis=1))
-    found = pd.concat(tables, keys=range(len(tables)), names=["order", "column"]).reset_index(level="column")
-    if len(design.factors) == 1:
-        found = found.drop(columns="term")
+            correct_p(table, np.nanmax(term.values, axis=0) > np.nanmin(term.values, axis=0))
+        tables.append(pd.concat([means, table.assign(term=term.name, column=table.index)], axis=1))
+    found = pd.concat(tables, ignore_index=True)
     testable = found[tested[found["column"]]]
-    lacking = int(testable["p"].isna().sum())
-    if lacking:
-        limits.append(f"{lacking} of {len(testable)} rows cannot be tested: too few units have a value.")
-    return found.reset_index(drop=True), notes + limits
+    notes += describe_limits(design, trend, n_permutations, int(tested.sum()))
+    if lacking := int(testable["p"].isna().sum()):
+        notes.append(f"{lacking} of {len(testable)} rows cannot be tested: too few units have a value.")
+    return found if len(design.factors) > 1 else found.drop(columns="term"), notes
+
+
+def order_columns(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
+    """Order the columns: labels, means of groups, effect, p, the rest."""
+    names = labels.loc[found["column"]].reset_index(drop=True)
+    kept = [c for c in ("term", *(c for c in found if str(c).startswith("mean_")), *COLUMNS) if c in found]
+    return pd.concat([names, found[kept]], axis=1)
+
+
+def _average_groups(design: Design, values: Floats) -> pd.DataFrame:
+    """Return the mean of every group, or of every cell of two factors."""
+    found = {}
+    for codes in itertools.product(*(range(len(factor.levels)) for factor in design.factors)):
+        words = "_".join(factor.words[code] for factor, code in zip(design.factors, codes, strict=True))
+        found[f"mean_{words}"] = known_mean(values[(design.levels == codes).all(axis=1)])
+    return pd.DataFrame(found)
 
 
 # ---- terms ----------------------------------------------------------------------------------------------------------
-def _terms(design: Design, values: Floats, trend: bool) -> list[tuple[Term, Design, Floats]]:
-    """Return each term with its design and values.
+def is_trend(design: Design, asked: bool | None) -> bool:
+    """Return whether the trend is tested: as asked, or by default over three or more numbers or ordered categories."""
+    factor = design.factors[0]
+    return len(design.factors) == 1 and factor.ordered and len(factor.levels) > 2 if asked is None else asked
 
-    A factor that differs between subjects, in a paired design, is tested on the subjects' means.
-    """
-    nuisance = design.covariates
+
+def has_contrasts(design: Design, trend: bool | None) -> bool:
+    """Return whether each level of a trend can be compared with the first: several animals each, unpaired and unadjusted."""
+    if not is_trend(design, trend) or design.paired or design.covariates.size or design.strata.any():
+        return False
+    return bool(np.bincount(design.levels[:, 0]).min() > 1)
+
+
+def _list_terms(design: Design, values: Floats, trend: bool) -> list[Term]:
+    """Return the terms: one factor or trend, or two factors and their interaction."""
+    nuisance, factor = design.covariates, design.factors[0]
     if trend:
-        return [(_trend_term(design), design, values)]
+        step = f"each 1 of {factor.name}" if factor.numeric else f"each step of {factor.name}"
+        amounts = factor.amounts[design.levels[:, :1]]
+        return [Term(factor.name, amounts, nuisance, f"change for {step}", "trend (linear regression)", design, values)]
     if len(design.factors) == 1:
         own = design.dummies()
         two, plain = own.shape[1] == 1, not (design.paired or nuisance.size or design.strata.any())
         if design.paired:
-            words = "paired t" if two else "repeated measures F"
+            test = "paired t" if two else "repeated measures F"
         else:
-            words = ("Welch's t" if two else "one-way F") if plain else f"{'t' if two else 'F'} of a linear model"
-        return [(Term(design.factors[0].name, own, nuisance, _describe_effect(design, 0), words), design, values)]
-    words = "F of a split-plot model" if design.paired else "F of a linear model"
-    names = [factor.name for factor in design.factors]
+            test = ("Welch's t" if two else "one-way F") if plain else f"{'t' if two else 'F'} of a linear model"
+        return [Term(factor.name, own, nuisance, _describe_effect(design, 0), test, design, values)]
+    test = "F of a split-plot model" if design.paired else "F of a linear model"
     columns = [design.dummies(0), design.dummies(1)]
     within = [design.paired and _varies_within(design, j) for j in (0, 1)]
-    found: list[tuple[Term, Design, Floats]] = []
-    for j in (0, 1):
+    found: list[Term] = []
+    for j, one in enumerate(design.factors):
         if design.paired and not within[j]:
-            part, its = _subject_means(design, values)
-            found.append(
-                (Term(names[j], part.dummies(j), part.covariates, _describe_effect(design, j), words), part, its)
-            )
-            continue
-        first = [nuisance, columns[1 - j]]
-        if design.paired and not within[1 - j]:
-            first.append(_product(*(one - one.mean(axis=0) for one in columns)))
-        found.append((Term(names[j], columns[j], np.hstack(first), _describe_effect(design, j), words), design, values))
+            part, its = _average_subjects(design, values)
+            effect, rest = part.dummies(j), part.covariates
+        else:
+            part, its, effect = design, values, columns[j]
+            rest = np.hstack([nuisance, columns[1 - j]])
+            if design.paired and not within[1 - j]:
+                rest = np.hstack([rest, _product(*(each - each.mean(axis=0) for each in columns))])
+        found.append(Term(one.name, effect, rest, _describe_effect(design, j), test, part, its))
     both = _product(*columns)
     crossed = "difference of differences" if both.shape[1] == 1 else PARTIAL
-    return [*found, (Term(" × ".join(names), both, np.hstack([nuisance, *columns]), crossed, words), design, values)]
+    name = " × ".join(one.name for one in design.factors)
+    return [*found, Term(name, both, np.hstack([nuisance, *columns]), crossed, test, design, values)]
 
 
 def _product(first: Floats, second: Floats) -> Floats:
@@ -133,66 +162,39 @@ def _describe_effect(design: Design, j: int) -> str:
     return f"{words[1]} minus {words[0]}" if len(words) == 2 else PARTIAL
 
 
-def _trend_term(design: Design) -> Term:
-    factor = design.factors[0]
-    step = f"each 1 of {factor.name}" if factor.numeric else f"each step of {factor.name}"
-    amounts, change = factor.amounts[design.levels[:, :1]], f"change for {step}"
-    return Term(factor.name, amounts, design.covariates, change, "trend (linear regression)")
-
-
-def is_trend(design: Design, asked: bool | None) -> bool:
-    """Return whether the trend is tested: as asked, or by default over three or more numbers or ordered categories."""
-    factor = design.factors[0]
-    return len(design.factors) == 1 and factor.ordered and len(factor.levels) > 2 if asked is None else asked
-
-
 def _varies_within(design: Design, j: int) -> bool:
     frame = pd.DataFrame({"subject": design.subjects, "level": design.levels[:, j]})
     return bool((frame.groupby("subject")["level"].nunique() > 1).any())
 
 
-def _subject_means(design: Design, values: Floats) -> tuple[Design, Floats]:
-    """Average the cells of each subject."""
+def _average_subjects(design: Design, values: Floats) -> tuple[Design, Floats]:
+    """Average the cells of each subject, whose factor is then tested between subjects."""
     members = [np.flatnonzero(design.subjects == subject) for subject in range(design.subjects.max() + 1)]
-    firsts = np.array([found[0] for found in members])
-    its = np.stack([known_mean(values[found]) for found in members])
+    part = design.part(np.isin(np.arange(len(values)), [found[0] for found in members]))
     covariates = np.stack([design.covariates[found].mean(axis=0) for found in members])
-    part = replace(
-        design.part(np.isin(np.arange(len(values)), firsts)), covariates=covariates, strata=np.zeros(len(members), np.int64),
-        paired=False,
-    )  # fmt: skip
-    return part, its
+    part = replace(part, covariates=covariates, strata=np.zeros(len(members), np.int64), paired=False)
+    return part, np.stack([known_mean(values[found]) for found in members])
 
 
 # ---- the tests ----------------------------------------------------------------------------------------------------------
-def _test_by_pattern(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> pd.DataFrame:
+def _test_term(term: Term, n_permutations: int, seed: int) -> pd.DataFrame:
     """Return one row per column of values, testing columns with the same missing units together."""
-    known = np.isfinite(values)
-    found: list[tuple[npt.NDArray[np.int64], pd.DataFrame]] = []
+    known, tables = np.isfinite(term.values), []
     for pattern in np.unique(known, axis=1).T:
         columns = np.flatnonzero((known == pattern[:, None]).all(axis=0))
-        part = design.part(pattern)
-        one = replace(term, effect=term.effect[pattern], nuisance=term.nuisance[pattern])
-        table = _test_term(one, part, values[pattern][:, columns], n_permutations, seed)
-        table["n"] = len(np.unique(part.subjects))
-        found.append((columns, table.set_index(columns)))
-    return pd.concat([table for _, table in found]).sort_index()
+        part = term.part(pattern, columns)
+        test = _test_two_groups if term.test == "Welch's t" else _test_linear_model
+        found = test(part, n_permutations, seed) | {"n": len(np.unique(part.design.subjects))}
+        tables.append(pd.DataFrame(dict.fromkeys(COLUMNS, np.nan) | found, index=columns))
+    return pd.concat(tables).sort_index().assign(test=f"permutation, {term.test}", effect_is=term.measure)
 
 
-def _test_term(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> pd.DataFrame:
-    """Return a table of m rows; NaN if too few units have a value."""
-    test = _test_two_groups if term.words == "Welch's t" else _test_linear_model
-    found = test(term, design, values, n_permutations, seed)
-    words = {"test": f"permutation, {term.words}", "effect_is": term.effect_name}
-    return pd.DataFrame(dict.fromkeys(COLUMNS, np.nan) | found | words, index=range(values.shape[1]))
-
-
-def _test_two_groups(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
-    """Return the columns of Welch's t test of two groups."""
+def _test_two_groups(term: Term, n_permutations: int, seed: int) -> dict[str, Any]:
+    """Return the columns of Welch's t test of two groups; none if too few units have a value."""
     from scipy import stats
 
     second = term.effect[:, 0] > 0
-    groups = values[second], values[~second]
+    groups = term.values[second], term.values[~second]
     n = [len(group) for group in groups]
     if min(n) < 2:
         return {}
@@ -201,76 +203,58 @@ def _test_two_groups(term: Term, design: Design, values: Floats, n_permutations:
         test = stats.ttest_ind(*groups, equal_var=False)
         interval = test.confidence_interval(CONFIDENCE)
     difference = groups[0].mean(axis=0) - groups[1].mean(axis=0)
-    pooled = np.sqrt(sum(group.var(axis=0, ddof=1) * (len(group) - 1) for group in groups) / (sum(n) - 2))
-    d = ratio(difference, pooled)
+    variances = [group.var(axis=0, ddof=1) for group in groups]
+    d = ratio(difference, np.sqrt((variances[0] * (n[0] - 1) + variances[1] * (n[1] - 1)) / (sum(n) - 2)))
     return {
-        "effect": difference,
-        "effect_low": interval.low,
-        "effect_high": interval.high,
-        "se": np.sqrt(groups[0].var(axis=0, ddof=1) / n[0] + groups[1].var(axis=0, ddof=1) / n[1]),
-        "p": p_of_two(values, second, n_permutations, seed),
-        "statistic": test.statistic,
-        "df": 1.0,
-        "df_residual": test.df,
-        "p_classical": test.pvalue,
-        "d": d,
-    } | _d_interval(d, np.sqrt(1 / n[0] + 1 / n[1]), sum(n) - 2)
+        "effect": difference, "effect_low": interval.low, "effect_high": interval.high,
+        "se": np.sqrt(variances[0] / n[0] + variances[1] / n[1]), "p": p_of_two(term.values, second, n_permutations, seed),
+        "statistic": test.statistic, "df": 1.0, "df_residual": test.df, "p_classical": test.pvalue,
+        **_measure_d(d, np.sqrt(1 / n[0] + 1 / n[1]), sum(n) - 2),
+    }  # fmt: skip
 
 
-def _d_interval(d: Floats, scale: float | Floats, df: int) -> dict[str, Floats]:
-    """Return the 95% interval of d, by inverting the noncentral t distribution of d / scale."""
+def _measure_d(d: Floats, scale: float | Floats, df: int) -> dict[str, Floats]:
+    """Return d with its 95% interval, by inverting the noncentral t distribution of d / scale."""
     from scipy import special
 
     t = np.asarray(d / scale)
-    low, high = (
-        special.nctdtrinc(df, tail, np.clip(t, -30, 30)) for tail in ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)
-    )
-    wide = special.ndtri((1 + CONFIDENCE) / 2) * np.sqrt(1 + t**2 / (2 * df))  # the limit of large t
+    low, high = (special.nctdtrinc(df, tail, np.clip(t, -30, 30)) for tail in TAILS)
+    wide = special.ndtri(TAILS[0]) * np.sqrt(1 + t**2 / (2 * df))  # the limit of large t
     far = np.abs(t) > 30
-    return {"d_low": np.where(far, t - wide, low) * scale, "d_high": np.where(far, t + wide, high) * scale}
+    return {"d": d, "d_low": np.where(far, t - wide, low) * scale, "d_high": np.where(far, t + wide, high) * scale}
 
 
-def _test_linear_model(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
-    """Return the t or F test of a linear model with nuisance effects."""
+def _test_linear_model(term: Term, n_permutations: int, seed: int) -> dict[str, Any]:
+    """Return the columns of the t or F test of a linear model with nuisance effects; none if too few units have a value."""
     from scipy import special, stats
 
-    if not len(values):  # no unit has a value
+    if not len(term.values):
         return {}
-    model = Model.from_columns(term.effect, term.nuisance, design.strata)
-    q = model.effect.shape[1]
-    if q == 0 or model.df_residual < 1:
+    model = Model.from_columns(term.effect, term.nuisance, term.design.strata)
+    q, df = model.effect.shape[1], model.df_residual
+    if q == 0 or df < 1:
         return {}
-    free = model.residuals(values)
-    total = (free**2).sum(axis=0)
-    explained = ((model.effect.T @ free) ** 2).sum(axis=0)
+    free = model.residuals(term.values)
+    total, explained = (free**2).sum(axis=0), ((model.effect.T @ free) ** 2).sum(axis=0)
     f = np.where(total > 0, model.f_statistics(explained, total), np.nan)
-    base = {"p": model.p_values(values, n_permutations, seed), "df": float(q), "df_residual": float(model.df_residual),
-            "p_classical": stats.f.sf(f, q, model.df_residual)}  # fmt: skip
+    base = {"p": model.p_values(term.values, n_permutations, seed), "df": float(q), "df_residual": float(df),
+            "p_classical": stats.f.sf(f, q, df)}  # fmt: skip
     if q > 1 or term.effect.shape[1] > 1:
-        size = q + model.df_residual + 1
-        share = np.maximum(q * (f - 1), 0) / (
-            np.maximum(q * (f - 1), 0) + size
-        )  # omega squared, since eta squared is biased
-        tails = ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)
-        low, high = (np.nan_to_num(special.ncfdtrinc(q, model.df_residual, tail, np.minimum(f, 1e6))) for tail in tails)
-        bounds = {"effect_low": low / (low + size), "effect_high": high / (high + size)}
-        return base | {"effect": share, "statistic": f} | bounds
+        size, gain = q + df + 1, np.maximum(q * (f - 1), 0)
+        low, high = (np.nan_to_num(special.ncfdtrinc(q, df, tail, np.minimum(f, 1e6))) for tail in TAILS)
+        # omega squared, since eta squared is biased
+        share = {"effect": gain / (gain + size), "effect_low": low / (low + size), "effect_high": high / (high + size)}
+        return base | share | {"statistic": f}
     along = model.residuals(term.effect)[:, 0]
-    slope = along @ free / (along @ along)
-    spread = np.sqrt(np.maximum(total - explained, 0) / model.df_residual)
-    half = special.stdtrit(model.df_residual, (1 + CONFIDENCE) / 2) * spread / np.sqrt(along @ along)
-    scale = np.sqrt(2) if design.paired else 1.0  # the sd of differences, as in Power
-    found = base | {
-        "effect": slope,
-        "effect_low": slope - half,
-        "effect_high": slope + half,
-        "se": spread / np.sqrt(along @ along),
-        "statistic": np.sign(slope) * np.sqrt(f),
-    }
+    length = np.sqrt(along @ along)
+    slope, spread = along @ free / length**2, np.sqrt(np.maximum(total - explained, 0) / df)
+    half = special.stdtrit(df, TAILS[0]) * spread / length
+    found = base | {"effect": slope, "effect_low": slope - half, "effect_high": slope + half, "se": spread / length,
+                    "statistic": np.sign(slope) * np.sqrt(f)}  # fmt: skip
     if term.effect.max() != 1:
         return found
-    d = ratio(slope, spread * scale)
-    return found | {"d": d} | _d_interval(d, 1 / scale / np.sqrt(along @ along), model.df_residual)
+    scale = np.sqrt(2) if term.design.paired else 1.0  # the sd of differences, as in Power
+    return found | _measure_d(ratio(slope, spread * scale), 1 / scale / length, df)
 
 
 def correct_p(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
@@ -285,24 +269,12 @@ def correct_p(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
     table["p_holm"], table["p_bh"] = holm, bh
 
 
-# ---- tables and sentences -------------------------------------------------------------------------------------------
-def _means(design: Design, values: Floats) -> pd.DataFrame:
-    """Return the mean of every group, or of every cell of two factors."""
-    found = {}
-    for codes in itertools.product(*(range(len(factor.levels)) for factor in design.factors)):
-        inside = (design.levels == codes).all(axis=1)
-        words = "_".join(factor.words[code] for factor, code in zip(design.factors, codes, strict=True))
-        found[f"mean_{words}"] = known_mean(values[inside])
-    return pd.DataFrame(found)
-
-
 def write_sentence(row: Any, share: bool, correction: str = "p_holm") -> str:
     """Return a sentence for one row of a comparison, with the effect first.
 
     share        whether the measure is a share, whose differences are percentage points
     correction   column of the adjusted p
     """
-
     name = f"{row['term']}: {row['name']}" if "term" in row else row["name"]
     if not np.isfinite(row["p"]):
         return f"{name}: not tested."
@@ -311,11 +283,3 @@ def write_sentence(row: Any, share: bool, correction: str = "p_holm") -> str:
     effect = f"{format_difference(row['effect'], in_points)} ({row['effect_is']}; 95% CI {low} to {high})"
     d = "" if np.isnan(row["d"]) else f", {'d_z' if 'paired' in row['test'] else 'd'} = {format_d(row['d'])}"
     return f"{name}: {effect}{d}, adjusted {format_p(row[correction])}."
-
-
-def order_columns(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
-    """Order the columns: labels, means of groups, effect, p, the rest."""
-    names = labels.loc[found["column"]].reset_index(drop=True)
-    means = [c for c in found if str(c).startswith("mean_")]
-    kept = [c for c in ("term",) if c in found] + means + [c for c in COLUMNS if c in found]
-    return pd.concat([names, found[kept]], axis=1)

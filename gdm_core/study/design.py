@@ -6,9 +6,8 @@ in two groups, ambiguous pairs, a condition that never differs within a block); 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
@@ -20,6 +19,7 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import known_mean
 from gdm_core.study.classes import AFTER, BEFORE, DESIGN, ColumnClass, classify_column, is_number
 from gdm_core.study.permutation import Floats, Ints, smallest_p
+from gdm_core.study.question import Question
 from gdm_core.study.sheet import (
     ANIMAL,
     RECORDING,
@@ -37,56 +37,9 @@ from gdm_core.text import listed, plural, pluralise
 _CONTROLS = (
     "control", "ctrl", "ctl", "vehicle", "veh", "saline", "sham", "baseline", "placebo", "untreated", "wt", "wildtype"
 )  # fmt: skip
+_LITTERS = ("litter", "dam", "cage", "pen", "tank", "clutch", "home cage")  # columns of animals that are alike
 MOST_GROUPS, MOST_SESSIONS = 50, 12
 LEVEL = 0.05
-CORRECTIONS = {"p_holm": "Holm", "p_bh": "Benjamini and Hochberg"}
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question to a study, with the arguments of `Study.compare` and the correction that is reported.
-
-    measure         name of the measure
-    between         columns to compare between: one, or two for two factors
-    unit            column that identifies a unit, or "recording"
-    within          column that identifies the subjects of paired measurements
-    blocks          column of the strata within which units are exchangeable
-    covariates      columns to adjust for, known before the treatment
-    planned         other columns to adjust for, as planned in advance although they may follow from the groups
-    where           column -> value or values, to select recordings
-    trend           whether to test the trend over numbers or ordered levels; None: if there are three or more
-    """
-
-    measure: str
-    between: tuple[str, ...]
-    unit: str = ANIMAL
-    within: str | None = None
-    blocks: str | None = None
-    covariates: tuple[str, ...] = ()
-    planned: tuple[str, ...] = ()
-    where: Mapping[str, Any] = field(default_factory=dict)
-    trend: bool | None = None
-    correction: str = "p_holm"
-
-    @property
-    def key(self) -> str:
-        """Text that identifies the question."""
-        return json.dumps(asdict(self), default=str)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Options that differ from their defaults, as written in a script."""
-        usual = Question(self.measure, self.between).options
-        chosen = {name: value for name, value in self.options.items() if value != usual[name]}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Arguments of `Study.compare` besides the measure and the groups."""
-        return {
-            name: getattr(self, name)
-            for name in ("unit", "within", "blocks", "covariates", "planned", "where", "trend")
-        }
 
 
 @dataclass(frozen=True)
@@ -120,6 +73,7 @@ class Design:
     """The units of a comparison, with their levels, strata and covariates.
 
     rows        indices of each unit's recordings
+    animals     number of the animal of each recording, by its index
     units       [n] names of the units
     factors     columns to compare between
     levels      [n, factors] level index of each unit
@@ -131,7 +85,8 @@ class Design:
     notes       caveats, in sentences
     """
 
-    rows: tuple[npt.NDArray[np.int64], ...]
+    rows: tuple[Ints, ...]
+    animals: Ints
     units: tuple[str, ...]
     factors: tuple[Factor, ...]
     levels: Ints
@@ -174,8 +129,15 @@ class Design:
         return min(kinds, key=lambda one: (DESIGN, AFTER, BEFORE).index(one.kind))
 
     def average(self, values: Floats) -> Floats:
-        """Return the mean [n, ...] over each unit's recordings, ignoring NaN."""
-        return np.stack([known_mean(values[rows]) for rows in self.rows])
+        """Return the mean [n, ...] over each unit's recordings, first within animals, ignoring NaN."""
+
+        def mean(rows: Ints) -> Floats:
+            its = self.animals[rows]
+            if (its == its[0]).all() or len(np.unique(its)) == len(rows):
+                return known_mean(values[rows])
+            return known_mean(np.stack([known_mean(values[rows[its == animal]]) for animal in np.unique(its)]))
+
+        return np.stack([mean(rows) for rows in self.rows])
 
     def part(self, kept: npt.NDArray[np.bool_]) -> Design:
         """Return the design with the units in the mask `kept`."""
@@ -185,18 +147,17 @@ class Design:
         return replace(self, rows=tuple(compress(self.rows, kept)), units=tuple(compress(self.units, kept)), **arrays)
 
 
-def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: npt.NDArray[np.bool_]) -> Design:
+def make_design(question: Question, sheet: Sheet, empty: npt.NDArray[np.bool_]) -> Design:
     """Return the design that answers a question, or raise an error that names the problem.
 
-    names   recordings in the order of the counts
-    empty   mask of the recordings without a labelled sample
+    empty   mask of the included recordings without a labelled sample
     """
     if not 1 <= len(question.between) <= 2:
         raise ConfigError(f"between is {question.between!r}; name one column, or two for two factors.")
     frame = sheet.frame[~sheet.frame[RECORDING].isin(list(sheet.set_aside))]
     frame = select_rows(frame, question.where)
     notes: list[str] = []
-    place = {name: i for i, name in enumerate(names)}
+    place = {name: i for i, name in enumerate(sheet.names)}
     blank = [name for name in frame[RECORDING] if empty[place[name]]]
     if blank:
         notes.append(format_items(blank, "recording", "excluded, without labelled samples"))
@@ -237,16 +198,11 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
     units = tuple(str(value) for value in firsts[subject])
     design = Design(
         rows=tuple(indices[found] for found in rows),
-        units=units,
-        factors=tuple(factors),
-        levels=levels,
-        subjects=subjects,
-        strata=subjects if within is not None else strata,
-        covariates=_covariates(frame, rows, covariates),
-        paired=within is not None,
-        unit_word=unit_word,
-        notes=(),
-    )
+        animals=pd.factorize(np.array([sheet.animals[name] for name in sheet.names]))[0].astype(np.int64),
+        units=units, factors=tuple(factors), levels=levels, subjects=subjects,
+        strata=subjects if within is not None else strata, covariates=_covariates(frame, rows, covariates),
+        paired=within is not None, unit_word=unit_word, notes=(),
+    )  # fmt: skip
     for name in covariates[: len(question.covariates)]:
         its_class = design.classify(name, unit_values(frame[name], rows))
         if its_class.kind == DESIGN:
@@ -260,7 +216,23 @@ def make_design(question: Question, sheet: Sheet, names: Sequence[str], empty: n
         have = f"{plural(n, unit_word)} {'has' if n == 1 else 'have'}"
         over = _varying(frame, [found for found in rows if len(found) > 1])
         notes.append(f"{have} several recordings under one condition, which are averaged{over}.")
+    if litter := _find_litter(frame, unit, [*between, within, blocks]):
+        notes.append(
+            f"Animals of one {litter} may resemble each other. Compare with unit={litter!r} if each {litter} is in one group, or "
+            f"with blocks={litter!r}."
+        )
     return replace(design, notes=tuple(notes))
+
+
+def _find_litter(frame: pd.DataFrame, unit: str, roles: Sequence[str | None]) -> str | None:
+    """Return the column of litters or cages that the comparison does not account for, if several units share one."""
+    for name in [
+        str(c) for c in frame if str(c).casefold().removesuffix("_id") in _LITTERS and c not in (unit, *roles)
+    ]:
+        pairs = frame[[unit, name]].dropna().drop_duplicates()
+        if not pairs[unit].duplicated().any() and pairs[name].duplicated().any() and unit.casefold() not in _LITTERS:
+            return name
+    return None
 
 
 def _unit(question: Question, sheet: Sheet) -> tuple[str, str]:
@@ -307,14 +279,8 @@ def _find_split(frame: pd.DataFrame, key: str, column: str) -> list[Any]:
 
 
 def _check_units(
-    frame: pd.DataFrame,
-    firsts: pd.DataFrame,
-    unit: str,
-    word: str,
-    between: list[str],
-    within: str | None,
-    blocks: str | None,
-) -> None:
+    frame: pd.DataFrame, firsts: pd.DataFrame, unit: str, word: str, between: list[str], within: str | None, blocks: str | None
+) -> None:  # fmt: skip
     """Raise DataError for units in several groups or blocks, or without pairs."""
     if within is None:
         for factor in between:

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.errors import ConfigError, GdmError
-from gdm_core.study.design import Question
 from gdm_core.study.flow import Flow
-from gdm_core.study.followup import assess_equivalence
+from gdm_core.study.followup import assess_equivalence, compare_pairs, compare_recordings
+from gdm_core.study.question import Question
 from gdm_core.study.states import CHANGE_MEASURES
 from gdm_core.study.study import Study
 
@@ -23,8 +23,8 @@ class Finding:
     no_flow      why there is no flow test
     unadjusted   the comparison without covariates, None if there are none
     log_ratios   the comparison of log-ratios of shares, if shares were compared, which sum to one
-    recordings   mixed model of all recordings, if recordings of one animal were averaged
-    per_unit     adjusted values of each animal and state
+    recordings   mixed model of all recordings, if recordings of one unit were averaged
+    per_unit     adjusted values of each unit and state
     means        adjusted means of groups, with intervals
     confounds    columns of the sheet, and which of them are associated with the groups
     """
@@ -56,44 +56,37 @@ def answer_question(
     counts                 as in `Study.flow`
     report                 called with (text, share) of the progress
     """
-    options: dict[str, Any] = question.options
-    asked: dict[str, Any] = {"n_permutations": n_permutations, "seed": seed}
+    measure, between, options = question.measure, question.between, question.options
+    random: dict[str, Any] = {"n_permutations": n_permutations, "seed": seed}
+    plain = options | {"covariates": (), "planned": ()}
     found = Finding()
     report("Comparing how one state follows another", 0.1)
-    if len(question.between) == 1:
+    if len(between) == 1:
         try:
-            flow = study.flow(question.between[0], counts=counts, **asked, **options)
-            found = replace(found, flow=flow, no_flow="")
+            found = Finding(study.flow(between[0], counts=counts, **random, **options), no_flow="")
         except GdmError as error:
-            found = replace(found, no_flow=str(error))
+            found = Finding(no_flow=str(error))
     report("Comparing each state", 0.5)
     try:
-        table = study.compare(question.measure, question.between, **asked, **options)
-        plain = options | {"covariates": (), "planned": ()}
+        table = study.compare(measure, between, **random, **options)
         return replace(
-            found,
-            table=table,
-            recordings=_compare_recordings(study, table),
-            unadjusted=study.compare(question.measure, question.between, **asked, **plain)
-            if question.covariates + question.planned
-            else None,
-            log_ratios=study.compare("log_ratio", question.between, **asked, **options)
-            if question.measure == "usage"
-            else None,
-            per_unit=study.per_unit(question.measure, question.between, **options),
-            means=study.group_means(question.measure, question.between, **options),
-            confounds=study.find_confounds(question.between, **plain),
-        )
+            found, table=table, recordings=_compare_recordings(study, table),
+            unadjusted=study.compare(measure, between, **random, **plain) if plain != options else None,
+            log_ratios=study.compare("log_ratio", between, **random, **options) if measure == "usage" else None,
+            per_unit=study.per_unit(measure, between, **options), means=study.group_means(measure, between, **options),
+            confounds=study.find_confounds(between, **plain),
+        )  # fmt: skip
     except GdmError as error:
         return replace(found, trouble=str(error))
 
 
 def _compare_recordings(study: Study, table: pd.DataFrame) -> pd.DataFrame | None:
-    if not table.attrs["averaged"] or table.attrs["question"].measure in CHANGE_MEASURES:
+    question: Question = table.attrs["question"]
+    if question.measure in CHANGE_MEASURES or not (table.attrs["averaged"] or question.blocks):
         return None
     try:
-        return study.compare_recordings(table)
-    except ConfigError:  # pairs, blocks or several groups
+        return compare_recordings(study, table)
+    except ConfigError:  # pairs or several groups
         return None
 
 
@@ -102,4 +95,4 @@ def follow_up(study: Study, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     if table["d"].notna().any():
         return {"equivalence": table[["name"]].join(assess_equivalence(table))}
     is_pooled = "omega" in table["effect_is"].iloc[0] and len(table.attrs["question"].between) == 1
-    return {"pairs": study.compare_pairs(table)} if is_pooled or table.attrs["n_contrasts"] else {}
+    return {"pairs": compare_pairs(study, table)} if is_pooled or table.attrs["n_contrasts"] else {}

@@ -6,6 +6,7 @@ Of the sheet, only the animal of each recording is used; the model is blind to c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,20 +32,17 @@ Mark = tuple[str, int, int, str]  # recording, first sample, end, label
 SCORED_SAMPLES = 3_000  # evenly spaced samples of a recording, to find outliers
 
 
-def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str, Trial], dict[str, str]]:
-    """Return the recordings to fit, and the reason for excluding each other one."""
+def prepare(recordings: Mapping[str, Trial], sheet: Sheet) -> tuple[Sheet, dict[str, Trial]]:
+    """Return the sheet, with recordings that lack data set aside, and the recordings to fit."""
+    recordings = {name: recordings[name] for name in sheet.names}
     if odd := [name for name, one in recordings.items() if not isinstance(one, Trial)]:
         raise DataError(
             f"Study.fit needs {{name: Trial}}, but {format_list(odd)} is not a Trial. Use Trial(y, rate_hz=...), or "
             "Study.from_states for known states."
         )
     _check_channels(recordings)
-    excluded: dict[str, str] = {}
-    for name, one in recordings.items():
-        share = float((~np.isnan(one.y)).any(axis=1).mean())
-        if share < FEWEST_SEEN:
-            excluded[name] = f"more than {1 - FEWEST_SEEN:.0%} of samples missing"
-    kept = {name: one for name, one in recordings.items() if name not in excluded}
+    kept = {name: one for name, one in recordings.items() if (~np.isnan(one.y)).any(axis=1).mean() >= FEWEST_SEEN}
+    lacking, reason = [name for name in recordings if name not in kept], f"{1 - FEWEST_SEEN:.0%} of samples missing"
     if not kept:
         raise DataError("Every recording lacks data in more than half of its samples.")
     usual = float(np.median([one.rate_hz for one in kept.values()]))
@@ -54,19 +52,14 @@ def prepare(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[str
         raise DataError(
             f"{format_items(other, 'recording', f'not at {usual:g} Hz')} Resample to {usual:g} Hz, or exclude them in the sheet."
         )
-    notes += Trials(tuple(kept.values())).notes
-    if excluded:
-        notes.append(
-            format_items(
-                list(excluded), "recording", f"excluded, with more than {1 - FEWEST_SEEN:.0%} of samples missing"
-            )
-        )
-    short = sorted(kept, key=lambda name: kept[name].n_samples)
-    if 2 * kept[short[0]].n_samples < np.median([one.n_samples for one in kept.values()]):
-        notes.append(
-            f"The shortest recording, {short[0]}, has {kept[short[0]].n_samples:,} samples, less than half of the median."
-        )
-    return kept, excluded
+    notes = [*Trials(tuple(kept.values())).notes]
+    if lacking:
+        notes.append(format_items(lacking, "recording", f"excluded, with more than {reason}"))
+    short, n = min(((name, one.n_samples) for name, one in kept.items()), key=lambda item: item[1])
+    if 2 * n < np.median([one.n_samples for one in kept.values()]):
+        notes.append(f"The shortest recording, {short}, has {n:,} samples, less than half of the median.")
+    aside = {**sheet.set_aside, **dict.fromkeys(lacking, f"more than {reason}")}
+    return replace(sheet, set_aside=aside).noting(*notes), kept
 
 
 def _check_channels(recordings: Mapping[str, Trial]) -> None:
@@ -82,8 +75,8 @@ def _check_channels(recordings: Mapping[str, Trial]) -> None:
         )
 
 
-def balance(recordings: Mapping[str, Trial], sheet: Sheet, notes: list[str], most: int = MOST_SAMPLES) -> Trials:
-    """Return training data with equally many samples of each animal, in spread pieces."""
+def balance(recordings: Mapping[str, Trial], sheet: Sheet, most: int = MOST_SAMPLES) -> tuple[Trials, Sheet]:
+    """Return training data with equally many samples of each animal, in spread pieces; the sheet notes how many."""
     of_animal: dict[str, list[Trial]] = {}
     for name, one in recordings.items():
         of_animal.setdefault(sheet.animals[name], []).append(one)
@@ -92,7 +85,7 @@ def balance(recordings: Mapping[str, Trial], sheet: Sheet, notes: list[str], mos
     # An animal with very little data contributes all of it, and does not limit the others.
     quota = int(min(max(min(has.values()), middle / 4), most / len(has)))
     if lacking := [animal for animal, n in has.items() if n < quota]:
-        notes.append(format_items(lacking, sheet.subject, "underrepresented, with little data"))
+        sheet = sheet.noting(format_items(lacking, sheet.subject, "underrepresented, with little data"))
     parts: list[Trial] = []
     for its in of_animal.values():
         left = quota
@@ -100,12 +93,9 @@ def balance(recordings: Mapping[str, Trial], sheet: Sheet, notes: list[str], mos
             share = min(one.n_samples, left // (len(its) - place))
             parts += _pieces(one, share)
             left -= share
-    used = sum(one.n_samples for one in parts)
-    notes.append(
-        f"The model was fitted to {used:,} samples, at most {quota:,} from each of {plural(len(has), sheet.subject)}, blind to "
-        "conditions."
-    )
-    return Trials(tuple(parts), "study")
+    used, each = sum(one.n_samples for one in parts), f"{quota:,} from each of {plural(len(has), sheet.subject)}"
+    note = f"The model was fitted to {used:,} samples, at most {each}, blind to conditions."
+    return Trials(tuple(parts), "study"), sheet.noting(note)
 
 
 def _pieces(trial: Trial, n_samples: int) -> list[Trial]:
@@ -117,9 +107,9 @@ def _pieces(trial: Trial, n_samples: int) -> list[Trial]:
 
 
 def label_trials(
-    recordings: Mapping[str, Trial], sheet: Sheet, marks: Sequence[Mark], notes: list[str]
-) -> tuple[Trials, tuple[Stretch, ...], tuple[str, ...]]:
-    """Return the labelled recordings, their stretches, and the names of labels."""
+    recordings: Mapping[str, Trial], sheet: Sheet, marks: Sequence[Mark]
+) -> tuple[Trials, tuple[Stretch, ...], tuple[str, ...], str]:
+    """Return the labelled recordings, their stretches, the names of labels, and a sentence about them."""
     names = tuple(dict.fromkeys(label for *_, label in marks))
     if len(names) < 2:
         raise ConfigError("Label clips with at least two different labels.")
@@ -129,17 +119,15 @@ def label_trials(
             raise ConfigError(
                 f"A clip of {label!r} is in {name!r}, which is not in the study{did_you_mean(name, recordings)}."
             )
-        if not 0 <= start < stop <= recordings[name].n_samples:
-            raise ConfigError(
-                f"A clip of {label!r} spans {start} to {stop} in {name!r}, which has {recordings[name].n_samples:,} samples."
-            )
+        if not 0 <= start < stop <= (n := recordings[name].n_samples):
+            raise ConfigError(f"A clip of {label!r} spans {start} to {stop} in {name!r}, which has {n:,} samples.")
     labelled, everyone = {sheet.animals[name] for name in where}, set(sheet.animals.values())
-    notes.append(
+    origin = (
         f"Behaviour was described by {len(names)} labels, learned from {len(marks)} clips of {len(labelled)} of "
         f"{plural(len(everyone), sheet.subject)}."
     )
     stretches = tuple((where[name], start, stop, names.index(label)) for name, start, stop, label in marks)
-    return Trials(tuple(recordings[name] for name in where), "study"), stretches, names
+    return Trials(tuple(recordings[name] for name in where), "study"), stretches, names, origin
 
 
 def sample_animals(recordings: Mapping[str, Trial], animals: Mapping[str, str], most: int) -> Trials:

@@ -102,20 +102,20 @@ def run_flow_test(
     used, pairs = flat.any(axis=0), list(itertools.combinations(range(len(sizes)), 2))
     inside = (levels == np.arange(len(sizes))[:, None]).astype(np.float64)
     free = Model.from_columns(design.dummies(), design.covariates, design.strata).residuals(flat)
-    products, parts = (
-        free @ free.T,
-        np.array([weights[b] - weights[a] for a, b in pairs]) ** 2 @ inside.T,
-    )  # [n, n], [pairs, G]
+    products = free @ free.T  # [n, n]
+    parts = np.array([weights[b] - weights[a] for a, b in pairs]) ** 2 @ inside.T  # [pairs, G]
+
+    def measure_spread(members: Floats) -> Floats:
+        """Return the variance [..., G] between units within groups, given members [..., G, n]."""
+        squares = members @ np.diag(products) - ((members @ products) * members).sum(axis=-1) / sizes
+        return np.asarray(np.maximum(squares, 0) / (sizes - 1))
 
     def measure(order: Ints) -> tuple[Floats, Floats, Floats]:
         """Return distances, their variances and degrees of freedom [P, pairs] for orders [P, n]."""
         groups, members = (np.moveaxis(each[:, order], 1, 0) for each in (weights, inside))
         its = (groups.reshape(-1, groups.shape[2]) @ flat[:, used]).reshape(*groups.shape[:2], -1)
         far = np.stack([np.abs(its[:, b] - its[:, a]).sum(axis=1) for a, b in pairs], axis=1)
-        squares = members @ np.diag(products) - ((members @ products) * members).sum(axis=2) / sizes
-        shares = (
-            parts * (np.maximum(squares, 0) / (sizes - 1))[:, None]
-        )  # of the groups in the variance, as in Welch's t
+        shares = parts * measure_spread(members)[:, None]  # of the groups in the variance, as in Welch's t
         variance = shares.sum(axis=2)
         return far, variance, ratio(variance**2, (shares**2 / (sizes - 1)).sum(axis=2))
 
@@ -126,33 +126,20 @@ def run_flow_test(
     if not design.paired:  # unequal spread in unequal groups would give false alarms
         far = np.nan_to_num(far / np.sqrt(np.where(variance > 0, variance, np.inf)))
         scale = np.sqrt((far**2).mean(axis=0))
-        far = (
-            np.sqrt(df * np.log1p((far / np.where(scale > 0, scale, 1)) ** 2 / df)) * (8 * df + 1) / (8 * df + 3)
-        )  # t to z
+        t = far / np.where(scale > 0, scale, 1)
+        far = np.sqrt(df * np.log1p(t**2 / df)) * (8 * df + 1) / (8 * df + 3)  # t to z
     statistic, null = float(far[0].mean()), np.nan_to_num(far[1:].mean(axis=1))
-    spread = float(null.std())
-    squares = inside @ np.diag(products) - ((inside @ products) * inside).sum(axis=1) / sizes
-    sds = np.sqrt(squares / (sizes - 1))
-    caution = ""
+    spread, sds, caution = float(null.std()), np.sqrt(measure_spread(inside)), ""
     if not design.paired and sds.max() > UNEQUAL * sds.min() and sizes.max() > UNEQUAL * sizes.min():
         each = ", ".join(f"{name} {sd:.3g}" for name, sd in zip(factor.words, sds, strict=True))
-        caution = (
-            f"Groups differ in size and in spread between {pluralise(design.unit_word)} ({each}), so p of the flow test is "
-            "approximate."
-        )
+        what = f"Groups differ in size and in spread between {pluralise(design.unit_word)} ({each})"
+        caution = f"{what}, so p of the flow test is approximate."
     means = means.reshape(len(sizes), len(states), len(states))
     return Flow(
-        distance=distance,
-        z=(statistic - float(null.mean())) / spread if spread > 0 else 0.0,
-        p=float((1 + (null >= statistic * (1 - 1e-9)).sum()) / (1 + n_permutations)),
-        n=len(np.unique(design.subjects)),
-        sizes=dict(zip(factor.words, sizes.tolist(), strict=True)),
-        means=dict(zip(factor.words, means, strict=True)),
-        states=states,
-        null=null,
-        unit=unit,
-        rows=tuple(np.concatenate(design.rows).tolist()),
-        notes=(*design.notes, *explain_smallest_p(design), *([caution] if caution else [])),
-        unit_word=design.unit_word,
+        distance=distance, z=(statistic - float(null.mean())) / spread if spread > 0 else 0.0,
+        p=float((1 + (null >= statistic * (1 - 1e-9)).sum()) / (1 + n_permutations)), n=len(np.unique(design.subjects)),
+        sizes=dict(zip(factor.words, sizes.tolist(), strict=True)), means=dict(zip(factor.words, means, strict=True)),
+        states=states, null=null, unit=unit, rows=tuple(np.concatenate(design.rows).tolist()),
+        notes=(*design.notes, *explain_smallest_p(design), *([caution] if caution else [])), unit_word=design.unit_word,
         caution=caution,
-    )
+    )  # fmt: skip

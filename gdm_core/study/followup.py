@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError
 from gdm_core.study.comparing import correct_p, is_trend, write_sentence
-from gdm_core.study.design import LEVEL, Design, Question
+from gdm_core.study.design import LEVEL
 from gdm_core.study.means import CONFIDENCE
 from gdm_core.study.permutation import Floats, Ints, correct_holm
+from gdm_core.study.question import Question
 from gdm_core.study.sheet import format_value
 from gdm_core.study.states import SHARES
-
-if TYPE_CHECKING:
-    from gdm_core.study.study import Study
+from gdm_core.study.study import Study
 
 MARGIN = 0.5  # standard deviations between animals
+STATE_COLUMNS = ("state", "from_state", "to_state")
 
 
 def order_findings(table: pd.DataFrame, correction: str = "p_holm") -> list[int]:
@@ -33,23 +33,35 @@ def order_findings(table: pd.DataFrame, correction: str = "p_holm") -> list[int]
     return [int(row) for row in found[np.argsort(-size[found], kind="stable")]]
 
 
-def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
-    """Compare every pair of groups in the states that survive correction, corrected over all these pairs.
+def repeat_comparison(study: Study, table: pd.DataFrame, **changes: Any) -> pd.DataFrame:
+    """Ask the question of a comparison again, of another study or with other arguments."""
+    q: Question = table.attrs["question"]
+    options = q.options | {"n_permutations": table.attrs["n_permutations"]} | changes
+    return study.compare(q.measure, q.between, **options)
 
-    table   result of `compare` with three or more groups
+
+def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
+    """Compare every pair of groups in the states that survive correction, or each dose with the lowest (Dunnett).
+
+    Both are corrected over all states.
+
+    table   result of `compare` with three or more groups or doses
     """
     question: Question = table.attrs["question"]
+    pairs = _compare_doses(study, table) if table.attrs["n_contrasts"] else _compare_groups(study, table)
+    pairs["sentence"] = [write_sentence(row, question.measure in SHARES) for _, row in pairs.iterrows()]
+    first = [*(c for c in STATE_COLUMNS if c in table), "first", "second"]
+    return pairs[[*first, *(c for c in pairs if c not in first)]]
+
+
+def _compare_groups(study: Study, table: pd.DataFrame) -> pd.DataFrame:
+    question: Question = table.attrs["question"]
     levels = study.design(question).factors[0].levels
-    if (
-        len(question.between) > 1
-        or len(levels) < 3
-        or table["d"].notna().any()
-        or table["effect_is"].str.contains("change").any()
-    ):
+    is_pooled = table["d"].isna().all() and not table["effect_is"].str.contains("change").any()
+    if len(question.between) > 1 or len(levels) < 3 or not is_pooled:
         raise ConfigError("Pairs are compared after a test of three or more groups of one column.")
-    columns = [c for c in ("state", "from_state", "to_state") if c in table]
-    significant = table.loc[order_findings(table), columns]
-    parts = []
+    columns = [c for c in STATE_COLUMNS if c in table]
+    significant, parts = table.loc[order_findings(table), columns], []
     for first, second in itertools.combinations(levels, 2):
         chosen = {**question.where, question.between[0]: [first, second]}
         found = repeat_comparison(study, table, where=chosen, trend=False)
@@ -58,27 +70,15 @@ def compare_pairs(study: Study, table: pd.DataFrame) -> pd.DataFrame:
         parts.append(significant.merge(labelled, on=columns).assign(first=first, second=second))
     pairs = pd.concat(parts, ignore_index=True)
     correct_p(pairs, np.ones(len(pairs), bool))
-    pairs["sentence"] = [write_sentence(row, question.measure in SHARES) for _, row in pairs.iterrows()]
-    return pairs[[*columns, "first", "second", *[c for c in pairs if c not in (*columns, "first", "second")]]]
+    return pairs
 
 
-def has_contrasts(design: Design, trend: bool | None) -> bool:
-    """Return whether each level of a trend can be compared with the first: several animals each, unpaired and unadjusted."""
-    if not is_trend(design, trend) or design.paired or design.covariates.size or design.strata.any():
-        return False
-    return bool(np.bincount(design.levels[:, 0]).min() > 1)
-
-
-def compare_doses(study: Study, table: pd.DataFrame) -> pd.DataFrame:
-    """Compare each dose with the lowest by Dunnett's test, with p corrected over doses (Dunnett) and states (Holm).
-
-    table   result of `compare` by the trend, of doses with several animals each
-    """
+def _compare_doses(study: Study, table: pd.DataFrame) -> pd.DataFrame:
+    """Compare each dose with the lowest, with p corrected over doses (Dunnett) and states (Holm)."""
     from scipy import stats
 
-    question: Question = table.attrs["question"]
-    design, values, _ = study.adjusted_values(question)
-    columns = [c for c in ("state", "from_state", "to_state", "name", "test") if c in table]
+    design, values, _ = study.adjusted_values(table.attrs["question"])
+    columns = [c for c in (*STATE_COLUMNS, "name", "test") if c in table]
     factor, parts = design.factors[0], []
     for place in np.flatnonzero(table["p"].notna()):
         known = np.isfinite(values[:, place])
@@ -87,54 +87,67 @@ def compare_doses(study: Study, table: pd.DataFrame) -> pd.DataFrame:
             continue
         found = stats.dunnett(*groups[1:], control=groups[0], rng=np.random.default_rng(0))
         interval, spread = found.confidence_interval(), np.sqrt(sum(((g - g.mean()) ** 2).sum() for g in groups))
-        spread /= np.sqrt(known.sum() - len(groups))
         effects = np.array([group.mean() - groups[0].mean() for group in groups[1:]])
-        part = pd.DataFrame({"first": factor.levels[0], "second": factor.levels[1:], "effect": effects, "effect_low": interval.low,
-                             "effect_high": interval.high, "p": found.pvalue, "d": effects / spread})  # fmt: skip
+        part = pd.DataFrame({
+            "first": factor.levels[0], "second": factor.levels[1:], "effect": effects, "effect_low": interval.low,
+            "effect_high": interval.high, "p": found.pvalue, "d": effects / spread * np.sqrt(known.sum() - len(groups)),
+        })  # fmt: skip
         parts.append(part.assign(**{name: table[name].iloc[place] for name in columns}))
+    if not parts:
+        raise ConfigError("No state has values of two or more animals in every group, so levels cannot be compared.")
     pairs = pd.concat(parts, ignore_index=True)
     pairs["p_holm"] = pairs.groupby("second")["p"].transform(lambda p: correct_holm(p.to_numpy()))
     pairs["effect_is"] = [f"{factor.name} {format_value(level)} minus {factor.words[0]}" for level in pairs["second"]]
-    pairs["sentence"] = [write_sentence(row, question.measure in SHARES) for _, row in pairs.iterrows()]
     return pairs
 
 
 def compare_recordings(study: Study, table: pd.DataFrame) -> pd.DataFrame:
-    """Repeat a comparison by a mixed model of all recordings, with a random intercept for each animal (REML).
+    """Repeat a comparison by a mixed model of all recordings, with random intercepts for animals and litters (REML).
 
-    Columns are effect, its interval, p (t with the degrees of freedom between animals) and p_holm, for each row of the table.
-    Animals with more recordings weigh more, unlike in averages.
+    Columns are effect, its interval, p (t with the degrees of freedom between animals or litters) and p_holm, for each row of
+    the table. Animals with more recordings weigh more, unlike in averages. Litters are the unit if it is not the animal, or
+    else the blocks.
 
-    table   result of `compare` of two groups or a trend, without pairs or blocks
+    table   result of `compare` of two groups or a trend, without pairs
     """
     question: Question = table.attrs["question"]
     design, (values, _) = study.design(question), study.measure_values(question.measure)
     two = len(design.factors) == 1 and len(design.factors[0].levels) == 2
-    if design.paired or question.blocks or not (two or is_trend(design, question.trend)):
-        raise ConfigError("A mixed model of recordings compares two groups or a trend, without pairs or blocks.")
-    rows, animals = np.concatenate(design.rows), np.repeat(np.arange(len(design.rows)), list(map(len, design.rows)))
+    if design.paired or not (two or is_trend(design, question.trend)):
+        raise ConfigError("A mixed model of recordings compares two groups or a trend, without pairs.")
+    rows, units = np.concatenate(design.rows), np.repeat(np.arange(len(design.rows)), list(map(len, design.rows)))
     amounts = design.levels[:, 0] if two else design.factors[0].amounts[design.levels[:, 0]]
-    exog = np.column_stack([np.ones(len(rows)), amounts[animals], design.covariates[animals]])
+    exog = np.column_stack([np.ones(len(rows)), amounts[units], design.covariates[units]])
+    litters = design.strata[units] if question.blocks else units
     found = np.full((values.shape[1], 4), np.nan)
     for column in np.flatnonzero(table["p"].notna()):
         known = np.isfinite(values[rows, column])
-        found[column] = _fit_mixed(values[rows, column][known], exog[known], animals[known])
+        parts = (one[known] for one in (values[rows, column], exog, litters, design.animals[rows]))
+        found[column] = _fit_mixed(*parts)
     result = pd.DataFrame(found, columns=["effect", "effect_low", "effect_high", "p"], index=table.index)
     return table[["name"]].join(result.assign(p_holm=correct_holm(found[:, 3])))
 
 
-def _fit_mixed(y: Floats, exog: Floats, animals: Ints) -> tuple[float, ...]:
-    """Return the effect of the second column with its interval and p; NaN if the model cannot be fitted."""
+def _fit_mixed(y: Floats, exog: Floats, litters: Ints, animals: Ints) -> tuple[float, ...]:
+    """Return the effect of the second column with its interval and p; NaN if the model cannot be fitted.
+
+    Animals with several recordings are a variance component within litters of several animals.
+    """
     from scipy import stats
     from statsmodels.regression.mixed_linear_model import MixedLM
 
-    df, scale = len(np.unique(animals)) - exog.shape[1], y.std()
+    pairs = np.unique(np.column_stack([litters, animals]), axis=0)
+    varies = len(np.unique(np.column_stack([litters, exog[:, 1]]), axis=0)) > len(np.unique(litters))
+    lost = len(np.unique(litters)) - 1 if varies else 0  # the effect is estimated within litters
+    df, scale = len(pairs if varies else np.unique(litters)) - lost - exog.shape[1], y.std()
     if df < 1 or not scale > 0:
         return (np.nan,) * 4
+    nested = len(pairs) > len(np.unique(litters)) and len(pairs) < len(y)
+    components = {"exog_vc": _animals_within(litters, animals)} if nested else {}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a variance of zero is an estimate like any other
         try:
-            fit = MixedLM(y / scale, exog, animals).fit(reml=True)
+            fit = MixedLM(y / scale, exog, litters, exog_re=np.ones((len(y), 1)), **components).fit(reml=True)
         except np.linalg.LinAlgError:
             return (np.nan,) * 4
     effect, error = float(fit.params[1]) * scale, float(fit.bse[1]) * scale
@@ -142,12 +155,16 @@ def _fit_mixed(y: Floats, exog: Floats, animals: Ints) -> tuple[float, ...]:
     return effect, effect - half, effect + half, float(2 * stats.t.sf(abs(effect) / error, df))
 
 
-def repeat_comparison(study: Study, table: pd.DataFrame, **changes: Any) -> pd.DataFrame:
-    """Ask the question of a comparison again, of another study or with other arguments."""
-    q: Question = table.attrs["question"]
-    return study.compare(
-        q.measure, q.between, **(q.options | {"n_permutations": table.attrs["n_permutations"]} | changes)
-    )
+def _animals_within(litters: Ints, animals: Ints) -> Any:
+    """Return the variance component of animals within litters."""
+    from statsmodels.regression.mixed_linear_model import VCSpec
+
+    mats = [
+        (animals[litters == one][:, None] == np.unique(animals[litters == one])).astype(float)
+        for one in np.unique(litters)
+    ]
+    names = [[str(column) for column in range(mat.shape[1])] for mat in mats]
+    return VCSpec(["animal"], [names], [mats])
 
 
 def assess_equivalence(table: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
@@ -167,10 +184,8 @@ def assess_equivalence(table: pd.DataFrame, margin: float = MARGIN) -> pd.DataFr
         raise ConfigError("Equivalence is tested between two groups; choose two with where.")
     far = margin * (table["effect"] / table["d"]).abs()
     tails = [stats.t.sf((far + sign * table["effect"]) / table["se"], table["df_residual"]) for sign in (1, -1)]
-    found = pd.DataFrame({"margin": far, "p": np.maximum(*tails)}, index=table.index)
-    found.loc[table["p"].isna(), "p"] = np.nan
-    correct_p(found, np.ones(len(found), bool))
-    different = table["p_holm"] < LEVEL
-    found["conclusion"] = np.select([different, found["p_holm"] < LEVEL], ["different", "equivalent"], "inconclusive")
-    names = {"p": "p_equivalence", "p_holm": "p_equivalence_holm"}
-    return found.drop(columns="p_bh").rename(columns=names)
+    p = pd.Series(np.maximum(*tails), table.index).where(table["p"].notna())
+    found = pd.DataFrame({"margin": far, "p_equivalence": p, "p_equivalence_holm": correct_holm(p.to_numpy())})
+    is_small = found["p_equivalence_holm"] < LEVEL
+    found["conclusion"] = np.select([table["p_holm"] < LEVEL, is_small], ["different", "equivalent"], "inconclusive")
+    return found

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
-import numpy as np
-
-from gdm_core.study.design import CORRECTIONS
-from gdm_core.study.record import Compared, FlowTested, Record
-from gdm_core.study.sheet import RECORDING, format_value
+from gdm_core.analysis.suggestions import Recommendation
+from gdm_core.study.flow import Flow
+from gdm_core.study.question import CORRECTIONS
+from gdm_core.study.record import Compared, FlowTested, Record, make_record
+from gdm_core.study.sheet import RECORDING, describe_filters
 from gdm_core.study.states import MEASURES, SHARES
+from gdm_core.study.study import Study
 from gdm_core.study.text import format_minutes, format_p, format_rates, format_sizes
 from gdm_core.text import listed, plural, pluralise
 
-if TYPE_CHECKING:
-    from gdm_core.analysis.suggestions import Recommendation
+
+def write_methods(study: Study, *found: pd.DataFrame | Flow, correction: str = "p_holm") -> str:
+    """Return a methods paragraph for a paper, with numbers and versions.
+
+    found        tables of `compare` and results of `flow`
+    correction   "p_holm" or "p_bh", as reported in the paper
+    """
+    return describe_record(make_record(study, found, correction))
 
 
-def write_methods(record: Record) -> str:
+def describe_record(record: Record) -> str:
     """Return the methods paragraph of a record."""
     animals = "" if record.n_subjects is None else f" of {plural(record.n_subjects, record.subject)}"
     source = f" ({record.rate_source})" if record.rate_source else ""
@@ -44,12 +51,12 @@ def write_methods(record: Record) -> str:
             "Transitions overall and the measure are separate questions; p values are not corrected across the two."
         )
     if record.plan:
-        planned = "; ".join(f"{name}: {value}" for name, value in record.plan.items())
-        after = (
-            f"Changed after results were seen: {listed(record.changes)}."
-            if record.changes
-            else "Nothing was changed afterwards."
+        planned, after = (
+            "; ".join(f"{name}: {value}" for name, value in record.plan.items()),
+            "Nothing was changed afterwards.",
         )
+        if record.changes:
+            after = f"Changed after results were seen: {listed(record.changes)}."
         sentences.append(f"The plan was locked before results were seen ({planned}). {after}")
     if record.n_tried > 1:
         sentences.append(f"{record.n_tried} questions were answered in all.")
@@ -97,39 +104,36 @@ def _describe_flow(one: FlowTested) -> str:
 
 def _describe_comparison(one: Compared, word: str) -> str:
     question = one.question
-    parts = [f"The {MEASURES.get(question.measure, question.measure)} was compared by {listed(list(question.between))}"]
-    for name, value in question.where.items():
-        parts.append(f"where {name} is {listed([format_value(one) for one in np.ravel(value).tolist()])}")
-    parts += [f"in sessions paired within {question.within}"] if question.within else []
-    parts += [f"within blocks of {question.blocks}"] if question.blocks else []
-    parts += [f"adjusted for {listed(list(question.covariates))}"] if question.covariates else []
-    parts += [f"adjusted for {listed(list(question.planned))}, as planned in advance"] if question.planned else []
-    strata = question.within or question.blocks
+    parts = [
+        f"The {MEASURES.get(question.measure, question.measure)} was compared by {listed(list(question.between))}",
+        *(f"where {each}" for each in describe_filters(question.where)),
+        *([f"in sessions paired within {question.within}"] if question.within else []),
+        *([f"within blocks of {question.blocks}"] if question.blocks else []),
+        *([f"adjusted for {listed(list(question.covariates))}"] if question.covariates else []),
+        *([f"adjusted for {listed(list(question.planned))}, as planned in advance"] if question.planned else []),
+    ]
+    averaged = "; recordings of one unit under the same condition were averaged" if one.is_averaged else ""
+    within = pluralise(word) if question.within else question.blocks
     sentences = [
-        f"{' '.join(parts)} ({format_sizes(one.sizes)}). The unit of analysis was the {one.unit}"
-        + ("; recordings of one unit under the same condition were averaged." if one.is_averaged else "."),
+        f"{' '.join(parts)} ({format_sizes(one.sizes)}). The unit of analysis was the {one.unit}{averaged}.",
         f"The test statistic ({one.test}) was compared with {one.n_permutations:,} random permutations"
-        + (f" within {pluralise(word) if question.within else strata}." if strata else "."),
+        f"{f' within {within}' if within else ''}.",
     ]
     if one.n_tests > 1:
-        sentences.append(
-            f"P values were corrected over {one.n_tests} tests by the method of {CORRECTIONS[one.correction]}."
-        )
+        by = f"the method of {CORRECTIONS[one.correction]}"
+        sentences.append(f"P values were corrected over {one.n_tests} tests by {by}.")
     if one.n_contrasts:
-        what = f"{question.between[0]} {one.control}"
+        control = f"{question.between[0]} {one.control}"
         sentences.append(
-            f"Each of {one.n_contrasts} levels was compared with {what} by Dunnett's test, corrected over states (Holm)."
+            f"Each of {one.n_contrasts} levels was compared with {control} by Dunnett's test, corrected over states (Holm)."
         )
+    interval = f"with unadjusted {one.confidence:.0%} confidence intervals"
     if "minus" in one.effect:
         points = " in percentage points" if question.measure in SHARES else ""
         size = "d_z, Cohen's d of the differences" if question.within else "Cohen's d"
-        sentences.append(
-            f"Effects are differences{points} ({one.effect}) with unadjusted {one.confidence:.0%} confidence intervals, and {size}."
-        )
+        sentences.append(f"Effects are differences{points} ({one.effect}) {interval}, and {size}.")
     else:
-        sentences.append(
-            f"Effects are given as {one.effect}, with unadjusted {one.confidence:.0%} confidence intervals."
-        )
+        sentences.append(f"Effects are given as {one.effect}, {interval}.")
     if one.n_rare:
         were = "was" if one.n_rare == 1 else "were"
         sentences.append(f"{plural(one.n_rare, 'rare state')} ({one.minimum}) {were} not tested.")

@@ -59,7 +59,7 @@ def estimate_power(design: Design, values: Floats, effect: float, n_tests: int =
         raise ConfigError(
             f"effect is {effect}; it must be a number (of standard deviations between {pluralise(design.unit_word)})."
         )
-    factor = design.factors[0]
+    factor, level = design.factors[0], LEVEL / n_tests
     if design.paired and len(factor.levels) != 2:
         raise ConfigError("Power of paired sessions needs exactly two sessions; choose two with where.")
     part = design.part(np.isfinite(values))
@@ -73,12 +73,10 @@ def estimate_power(design: Design, values: Floats, effect: float, n_tests: int =
         raise DataError("Blocks and covariates leave too few degrees of freedom for power. Leave some out.")
     free = model.residuals(y[:, None])
     free = free - model.effect @ (model.effect.T @ free)
-    spread = float(
-        np.sqrt((free**2).sum() / model.df_residual * (2 if part.paired else 1))
-    )  # of differences, if paired
+    doubled = 2 if part.paired else 1  # for differences
+    spread = float(np.sqrt((free**2).sum() / model.df_residual * doubled))
     if spread < 1e-12 * max(1.0, np.abs(y).max()):
         raise DataError("All units of each group have the same value, so power cannot be estimated.")
-    raw = effect * spread
     steps = np.zeros(len(counts))
     steps[-1] = 1.0
     if factor.ordered:
@@ -90,15 +88,11 @@ def estimate_power(design: Design, values: Floats, effect: float, n_tests: int =
         pairs = np.tile(np.arange(sizes[0]), len(sizes)) if part.paired else np.zeros(len(groups), np.int64)
         if smallest_p(groups, pairs) >= level:
             return 0.0
-        apart = (steps - np.average(steps, weights=sizes)) ** 2 @ sizes * (2 if part.paired else 1)
-        df = (
-            1 if is_trend else len(sizes) - 1,
-            sizes[0] - 1 if part.paired else int(sizes.sum()) - (2 if is_trend else len(sizes)) - lost,
-        )
-        far = effect**2 * apart
-        return float(stats.ncf.sf(stats.f.isf(level, *df), *df, far)) if df[1] > 0 else 0.0
+        apart = (steps - np.average(steps, weights=sizes)) ** 2 @ sizes * doubled
+        q = 1 if is_trend else len(sizes) - 1
+        df = sizes[0] - 1 if part.paired else int(sizes.sum()) - 1 - q - lost
+        return float(stats.ncf.sf(stats.f.isf(level, q, df), q, df, effect**2 * apart)) if df > 0 else 0.0
 
-    level = LEVEL / n_tests
     curve: dict[int, float] = {}
     for n in range(3, MOST_UNITS + 1):
         curve[n] = power_at(np.full(len(counts), n))
@@ -111,15 +105,7 @@ def estimate_power(design: Design, values: Floats, effect: float, n_tests: int =
     if adjusted:
         notes.append("The spread is net of blocks and covariates; larger studies are assumed to have the same blocks.")
     if counts.min() < 8:
-        few = f"{units}" if part.paired else f"{plural(int(counts.min()), design.unit_word)} per group"
+        few = units if part.paired else f"{plural(int(counts.min()), design.unit_word)} per group"
         notes.append(f"The spread is estimated from only {few}, so power is approximate.")
-    return Power(
-        power=power_at(counts),
-        effect=effect,
-        raw=raw,
-        sizes=sizes,
-        curve=curve,
-        needed=next((n for n, share in curve.items() if share >= TARGET), None),
-        n_tests=n_tests,
-        notes=tuple(notes),
-    )
+    needed = next((n for n, share in curve.items() if share >= TARGET), None)
+    return Power(power_at(counts), effect, effect * spread, sizes, curve, needed, n_tests, tuple(notes))

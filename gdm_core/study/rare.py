@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from gdm_core.text import plural, pluralise
 
 FEWEST_BOUTS = 10  # or changes, over all compared recordings
 FEWEST_ANIMALS = 3  # all animals if there are fewer
-LEAST_SHARE = 0.0005  # of the labelled time
+LEAST_SHARE = 0.0005  # mean over the compared recordings
 MANY_UNUSED = 0.25  # share of rare states from which a sentence says so
 SOFT_SHARE = 0.01  # mean share from which a state that is never the strongest is no reason to fit fewer
 Bools = npt.NDArray[np.bool_]
@@ -26,9 +26,12 @@ Ints = npt.NDArray[np.int64]
 class Occurrence:
     """States and changes that are common enough to test in the compared recordings.
 
+    A state is used if it is the strongest in enough bouts of enough animals, and has enough of the reported mean share; hard
+    states are always the strongest.
+
     used          [K] mask of states
     used_changes  [K, K] mask of changes from row to column
-    unused        name -> description of how rarely it is the strongest, for each other state
+    unused        name -> description of how rare it is, for each other state
     unused_share  largest mean share of an unused state
     word          what the sheet calls an animal
     """
@@ -40,7 +43,7 @@ class Occurrence:
     word: str
 
     @classmethod
-    def in_recordings(cls, counts: Counts, rows: Ints, subjects: Ints, names: Sequence[str], word: str) -> Occurrence:
+    def in_recordings(cls, counts: Counts, rows: Ints, subjects: Ints, names: Iterable[str], word: str) -> Occurrence:
         """Count the states and changes of some recordings.
 
         rows       indices into `counts`
@@ -54,23 +57,17 @@ class Occurrence:
             per_animal = pd.DataFrame(values[rows].reshape(len(rows), -1)).groupby(subjects).sum()
             return per_animal.sum().to_numpy(np.int64), (per_animal > 0).sum().to_numpy()
 
-        n = len(np.unique(subjects))
-        bouts, animals = count_each(counts.measure_states("bouts"))
-        changes, changing = count_each(counts.changes)
-        seconds = counts.seconds[rows].sum(axis=0)
-        share = seconds / max(float(seconds.sum()), 1e-9)
-        usage = known_mean(counts.usage[rows])
+        n, share = len(np.unique(subjects)), known_mean(counts.usage[rows])
+        (bouts, animals), (changes, changing) = count_each(counts.measure("bouts")), count_each(counts.changes)
         fewest = min(FEWEST_ANIMALS, n)
-        used = (bouts >= FEWEST_BOUTS) & (share >= LEAST_SHARE) & (animals >= fewest)
+        used = (bouts >= FEWEST_BOUTS) & (animals >= fewest) & (share >= LEAST_SHARE)
         common = ((changes >= FEWEST_BOUTS) & (changing >= fewest)).reshape(len(used), len(used))
-        rarely = [
-            f"{plural(its_bouts, 'bout')}, strongest in {its_share:.2%} of the time, mean share {mean:.2%}, {its_animals} of "
-            f"{plural(n, word)}"
-            for its_bouts, its_share, mean, its_animals in zip(bouts, share, usage, animals, strict=True)
-        ]
-        unused = {name: text for name, text, yes in zip(names, rarely, used, strict=True) if not yes}
-        soft = float(usage[~used].max()) if unused else 0.0
-        return cls(used, common & used[:, None] & used, unused, soft, word)
+        unused = {
+            name: f"{plural(its_bouts, 'bout')} in {its_animals} of {plural(n, word)}, mean share {its_share:.2%}"
+            for name, its_bouts, its_animals, its_share, yes in zip(names, bouts, animals, share, used, strict=True)
+            if not yes
+        }
+        return cls(used, common & used[:, None] & used, unused, float(share[~used].max(initial=0.0)), word)
 
     def tested(self, measure: str, n_rows: int) -> Bools:
         """Return a mask [M] of the rows of a measure to test."""
@@ -83,24 +80,20 @@ class Occurrence:
     def describe_untested(self, measure: str) -> list[str]:
         """Return sentences on the states and changes that are not tested."""
         notes = []
-        if self.unused and measure in (*STATE_MEASURES, *CHANGE_MEASURES):
+        if self.unused and measure in STATE_MEASURES | CHANGE_MEASURES:
             each = "; ".join(f"{name}: {what}" for name, what in self.unused.items())
-            notes.append(
-                f"States that are rarely the strongest are not tested ({describe_minimum(self.word)}): {each}."
-            )
-        if measure in CHANGE_MEASURES:
-            pairs = self.used[:, None] & self.used & ~np.eye(len(self.used), dtype=bool)
-            if rare := int((pairs & ~self.used_changes).sum()):
-                notes.append(
-                    f"{rare} changes between used states are not tested: they occur fewer than {FEWEST_BOUTS} times or in fewer "
-                    f"than {FEWEST_ANIMALS} {pluralise(self.word)}."
-                )
+            notes.append(f"Rare states are not tested ({describe_minimum(self.word)}): {each}.")
+        pairs = self.used[:, None] & self.used & ~np.eye(len(self.used), dtype=bool)
+        if measure in CHANGE_MEASURES and (rare := int((pairs & ~self.used_changes).sum())):
+            few = f"fewer than {FEWEST_BOUTS} times or in fewer than {FEWEST_ANIMALS} {pluralise(self.word)}"
+            notes.append(f"{rare} changes between used states are not tested: they occur {few}.")
         return notes
 
 
 def describe_minimum(word: str) -> str:
     """Return when a state is not tested; `word` is what the sheet calls an animal."""
-    return f"fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} {pluralise(word)}, or below {LEAST_SHARE:.2%} of the labelled time"
+    few = f"strongest in fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} {pluralise(word)}"
+    return f"{few}, or a mean share below {LEAST_SHARE:.2%}"
 
 
 def advise_fewer_states(found: Occurrence) -> list[str]:

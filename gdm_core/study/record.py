@@ -1,23 +1,27 @@
-"""The record of an analysis: every number that the methods paragraph and the page state, collected once."""
+"""The record of an analysis: every number that the methods paragraph and the page state, and what the plan fixed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from gdm_core import __version__
 from gdm_core.models.registry import TITLES
-from gdm_core.study.design import Question
 from gdm_core.study.flow import Flow
 from gdm_core.study.means import CONFIDENCE
-from gdm_core.study.plan import describe_plan, list_changes
+from gdm_core.study.question import CORRECTIONS, Question
 from gdm_core.study.rare import describe_minimum
-from gdm_core.study.states import CHANGE_MEASURES, STATE_MEASURES
+from gdm_core.study.sheet import describe_filters
+from gdm_core.study.states import CHANGE_MEASURES, MEASURES, STATE_MEASURES
+from gdm_core.study.study import Study
+from gdm_core.study.text import format_rates
+from gdm_core.text import listed
+
+SETTINGS = {"n_states": "K", "n_latent": "D", "seed": "random seed"}  # of a model, and their names in the paragraph
 
 
 @dataclass(frozen=True)
@@ -98,63 +102,69 @@ class Record:
     packages: Mapping[str, str]
 
 
-def make_record(study: Any, found: Sequence[pd.DataFrame | Flow], correction: str) -> Record:
+def make_record(study: Study, found: Sequence[pd.DataFrame | Flow] = (), correction: str = "p_holm") -> Record:
     """Return the record of a study and its tests.
 
     found        comparisons and flow tests; their filters decide which recordings are counted
     correction   column of p values that the paper reports
     """
-    every = study.sheet.names
+    sheet, every, model = study.sheet, study.sheet.names, study.model
     used = {
         row
         for one in found
         for row in (one.rows if isinstance(one, Flow) else map(every.index, one.attrs["recordings"]))
     }
     rows = sorted(used) or list(range(len(every)))
-    asked = [one.attrs["question"] for one in found if not isinstance(one, Flow)]
     minutes, rates = study.counts.labelled_minutes[rows], study.counts.rates[rows]
-    config = study.model and study.model.config
-    names = {"n_states": "K", "n_latent": "D", "seed": "random seed"}
     excluded: dict[str, tuple[str, ...]] = {}
-    for name, reason in study.sheet.set_aside.items():
+    for name, reason in sheet.set_aside.items():
         excluded[reason] = (*excluded.get(reason, ()), name)
     lasts = {name: seconds * (round(seconds * rates.max()) > 1) for name, seconds in study.smoothing.items()}
+    asked = [one.attrs["question"] for one in found if not isinstance(one, Flow)]
     return Record(
-        n_recordings=len(rows),
-        n_subjects=len({study.sheet.animals[every[row]] for row in rows}) if study.sheet.animal else None,
-        subject=study.sheet.subject,
-        minutes=(float(minutes.min()), float(minutes.max())),
-        rates_hz=(float(rates.min()), float(rates.max())),
-        rate_source=study.rate_source,
-        preparation=tuple(study.preparation),
-        smoothed_s=lasts.get("smooth_s", 0.0),
-        shortest_s=lasts.get("shortest_s", 0.0),
-        n_states=len(study.states),
-        origin=study.origin,
-        model=TITLES.get(study.model.family.replace("_", "-"), type(study.model).__name__) if study.model else "",
-        settings={words: getattr(config, name) for name, words in names.items() if hasattr(config, name)},
-        why_k=study.why_k.strip().rstrip("."),
-        excluded=excluded,
-        tests=tuple(
-            _record_flow(one) if isinstance(one, Flow) else _record_comparison(one, correction, study.sheet.subject)
-            for one in found
-        ),
-        plan=study.plan,
+        n_recordings=len(rows), n_subjects=len({sheet.animals[every[row]] for row in rows}) if sheet.animal else None,
+        subject=sheet.subject, minutes=(float(minutes.min()), float(minutes.max())),
+        rates_hz=(float(rates.min()), float(rates.max())), rate_source=study.rate_source,
+        preparation=tuple(study.preparation), smoothed_s=lasts.get("smooth_s", 0.0), shortest_s=lasts.get("shortest_s", 0.0),
+        n_states=len(study.states), origin=study.origin,
+        model=TITLES.get(model.family.replace("_", "-"), type(model).__name__) if model else "",
+        settings={word: getattr(model.config, name) for name, word in SETTINGS.items() if model and hasattr(model.config, name)},
+        why_k=study.why_k.strip().rstrip("."), excluded=excluded,
+        tests=tuple(_record_test(one, correction, sheet.subject) for one in found), plan=study.plan,
         changes=tuple(change for q in asked for change in list_changes(study.plan, describe_plan(study, q))),
         n_tried=len(study.tried),
         packages={name: version(name) for name in ("numpy", "scipy", "statsmodels")} | {"GDM Studio": __version__},
-    )
+    )  # fmt: skip
 
 
-def _record_flow(flow: Flow) -> FlowTested:
-    return FlowTested(flow.sizes, flow.unit, len(flow.null), flow.distance, flow.z, flow.p)
-
-
-def _record_comparison(table: pd.DataFrame, correction: str, word: str) -> Compared:
-    about, question = table.attrs, table.attrs["question"]
+def _record_test(one: pd.DataFrame | Flow, correction: str, word: str) -> Compared | FlowTested:
+    if isinstance(one, Flow):
+        return FlowTested(one.sizes, one.unit, len(one.null), one.distance, one.z, one.p)
+    about, question = one.attrs, one.attrs["question"]
     of_states = question.measure in STATE_MEASURES | CHANGE_MEASURES
     return Compared(
-        question, about["sizes"], about["unit"], about["averaged"], str(table["test"].iloc[0]).removeprefix("permutation, "),
-        str(table["effect_is"].iloc[0]), about["n_permutations"], int(np.isfinite(table["p"]).sum()),
+        question, about["sizes"], about["unit"], about["averaged"], str(one["test"].iloc[0]).removeprefix("permutation, "),
+        str(one["effect_is"].iloc[0]), about["n_permutations"], int(np.isfinite(one["p"]).sum()),
         len(about["unused"]) if of_states else 0, correction, about["n_contrasts"], about["control"], describe_minimum(word),
     )  # fmt: skip
+
+
+# ---- the plan -----------------------------------------------------------------------------------------------------------
+def describe_plan(study: Study, question: Question) -> dict[str, str]:
+    """Return what a plan fixes, as text by heading."""
+    rates, none = study.counts.rates, "none"
+    sessions = [f"sessions within {question.within}"] if question.within else []
+    return {
+        "primary measure": MEASURES.get(question.measure, question.measure),
+        "compared by": listed([*question.between, *sessions]), "unit": question.unit, "blocks": question.blocks or none,
+        "covariates": listed([*question.covariates, *question.planned]) or none,
+        "recordings where": listed(describe_filters(question.where)) or "all",
+        "left out": listed(sorted(study.sheet.set_aside)) or none, "number of states": str(len(study.states)),
+        "time scale": format_rates(float(rates.min()), float(rates.max())), "correction": CORRECTIONS[question.correction],
+    }  # fmt: skip
+
+
+def list_changes(plan: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return what differs from a plan, as phrases."""
+    changed = [(name, value) for name, value in now.items() if plan.get(name, value) != value]
+    return [f"{name} ({plan[name]} in the plan, now {value})" for name, value in changed]

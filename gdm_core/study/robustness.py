@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,10 @@ import pandas as pd
 from gdm_core.errors import GdmError
 from gdm_core.study.design import LEVEL
 from gdm_core.study.flow import Flow
-from gdm_core.study.followup import order_findings, repeat_comparison
+from gdm_core.study.followup import STATE_COLUMNS, order_findings, repeat_comparison
+from gdm_core.study.study import Study
 from gdm_core.study.text import format_p
 from gdm_core.text import listed, plural
-
-if TYPE_CHECKING:
-    from gdm_core.study.study import Study
 
 SAME = "this fit"
 Settings = Mapping[str, Any]
@@ -91,7 +89,7 @@ def _count_confirmed(study: Study, table: pd.DataFrame, findings: list[int], oth
     joint = pd.crosstab(ours, theirs)
     union = joint.sum(axis=1).to_numpy()[:, None] + joint.sum(axis=0).to_numpy() - joint
     partner = dict((joint / union).idxmax(axis=1)) | {"all": "all"}
-    columns = [c for c in ("state", "from_state", "to_state") if c in table]
+    columns = [c for c in STATE_COLUMNS if c in table]
     signs = np.sign(its["effect"].to_numpy())
     known = {tuple(its.loc[place, columns]): signs[place] for place in order_findings(its)}
     wanted = [tuple(partner.get(value) for value in table.loc[row, columns]) for row in findings]

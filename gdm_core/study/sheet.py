@@ -6,8 +6,9 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
@@ -15,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.text import first_of, plural, pluralise
+from gdm_core.text import first_of, listed, plural, pluralise
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
 ROWS_WITHOUT = "Rows of the sheet without a recording"
 _SYNONYMS = {
     RECORDING: ("recording", "file", "filename", "file name"),
-    ANIMAL: (
+    ANIMAL: [
         "animal",
         "subject",
         "participant",
@@ -32,7 +33,7 @@ _SYNONYMS = {
         "mouse",
         "mouse_id",
         "rat",
-    ),
+    ],
 }
 _YES = {"1", "1.0", "true", "yes", "y", "x", "exclude", "excluded"}
 _NO = {"0", "0.0", "false", "no", "n", "", "-", "keep", "nan", "none"}
@@ -53,7 +54,11 @@ class Sheet:
     set_aside: Mapping[str, str]
     notes: tuple[str, ...]
 
-    @property
+    def noting(self, *notes: str) -> Sheet:
+        """Return the sheet with further notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the included recordings."""
         return tuple(name for name in self.frame[RECORDING] if name not in self.set_aside)
@@ -73,7 +78,7 @@ class Sheet:
         """Plural of `subject`."""
         return pluralise(self.subject)
 
-    @property
+    @cached_property
     def animals(self) -> dict[str, str]:
         """Recording -> animal."""
         names = self.frame[RECORDING]
@@ -187,6 +192,13 @@ def select_rows(frame: pd.DataFrame, where: Mapping[str, Any] | None) -> pd.Data
         if frame.empty:
             raise ConfigError(f"where: no recording has {name} {format_list(values)}.")
     return frame
+
+
+def describe_filters(where: Mapping[str, Any]) -> list[str]:
+    """Return the filters of `select_rows` as phrases, such as "dose is 1 and 2"."""
+    return [
+        f"{name} is {listed([format_value(one) for one in np.ravel(value).tolist()])}" for name, value in where.items()
+    ]
 
 
 def did_you_mean(name: str, known: Iterable[Any]) -> str:

@@ -8,7 +8,7 @@ samples, so gaps do not bias them. Bouts cut by the ends of a recording count wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,6 @@ import pandas as pd
 from gdm_core.analysis.bouts import find_bouts
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import ratio
-from gdm_core.study.sheet import RECORDING, Sheet, did_you_mean, format_list
 from gdm_core.trials import UNLABELLED
 
 Floats = npt.NDArray[np.float64]
@@ -45,7 +44,6 @@ RECORDING_MEASURES = {
 MEASURES = STATE_MEASURES | CHANGE_MEASURES | RECORDING_MEASURES
 SHARES = ("usage", "transition_shares")  # shown in percent
 MOST_STATES = 1_000
-MOST_S, AROUND_S = 4.0, 0.5  # longest part of a bout in a clip, and its context on either side
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +167,11 @@ class Counts:
         """Share that replaces zeros in log-ratios: half of the smallest other one."""
         return float(self.usage[self.usage > 0].min() / 2)
 
-    def _count_changes(self, across_gaps: bool) -> Floats:
+    def _count_changes(self, *, across_gaps: bool) -> Floats:
         recording, place, first, long = self.runs
         n, k = len(self.recordings), len(self.states)
         follows = (recording[1:] == recording[:-1]) & (place[1:] != place[:-1])
-        if not across_gaps:
-            follows &= first[1:] == first[:-1] + long[:-1]
+        follows &= across_gaps | (first[1:] == first[:-1] + long[:-1])
         cells = (recording[:-1] * k + place[:-1]) * k + place[1:]
         return np.bincount(cells[follows], minlength=n * k * k).reshape(n, k, k).astype(np.float64)
 
@@ -203,46 +200,35 @@ class Counts:
         """Changes [R, K, K] per minute of valid time, NaN without any."""
         return ratio(self.observed_changes, self.observed_minutes.sum(axis=1)[:, None, None])
 
-    def measure_states(self, measure: str) -> Floats:
-        """Return a measure [R, K] of STATE_MEASURES; bout lengths are NaN for states without bouts."""
-        if measure == "usage":
-            return self.usage
-        if measure == "log_ratio":
-            logs = np.log(np.where(self.usage == 0, self.zero_share, self.usage))
-            return np.asarray(logs - logs.mean(axis=1, keepdims=True))
-        bouts = self._sum_bouts()
-        minutes = self.labelled_minutes[:, None]
-        if measure == "bouts":
-            return np.where(minutes == 0, np.nan, bouts)
-        if measure == "bouts_per_min":
-            return ratio(bouts, minutes)
-        if measure == "mean_bout_s":
-            return ratio(self.seconds, bouts)
-        if measure != "median_bout_s":
-            raise ConfigError(f"{measure!r} is not a measure of states.")
-        recording, place, _, long = self.runs
-        found = pd.Series(long).groupby(recording * len(self.states) + place).median()
-        return found.reindex(range(bouts.size)).to_numpy().reshape(bouts.shape) / self.rates[:, None]
-
-    def measure_changes(self, measure: str) -> Floats:
-        """Return a measure [R, K, K] of CHANGE_MEASURES, NaN without changes or time."""
-        if measure == "transitions":
-            return ratio(self.observed_changes, self.observed_minutes[:, :, None])
-        if measure != "transition_shares":
-            raise ConfigError(f"{measure!r} is not a measure of transitions.")
-        return ratio(self.changes, self.changes.sum(axis=2, keepdims=True))
-
-    def measure_recordings(self, measure: str) -> Floats:
-        """Return a measure [R] of RECORDING_MEASURES."""
-        if measure == "entropy":
-            share = self.usage
-            if len(self.states) < 2:
-                return np.zeros(len(share))
-            logs = np.log(np.where(share > 0, share, 1.0))
-            return np.asarray(-(share * logs).sum(axis=1) / np.log(len(self.states)))
-        if measure != "changes_per_min":
-            raise ConfigError(f"{measure!r} is not a measure of recordings.")
-        return ratio(self.observed_changes.sum(axis=(1, 2)), self.observed_minutes.sum(axis=1))
+    def measure(self, name: str) -> Floats:
+        """Return a measure of MEASURES: [R, K] of states, [R, K, K] of changes, or [R] of recordings; NaN if undefined."""
+        usage, bouts, minutes = self.usage, self._sum_bouts(), self.labelled_minutes[:, None]
+        match name:
+            case "usage":
+                return usage
+            case "log_ratio":
+                logs = np.log(np.where(usage == 0, self.zero_share, usage))
+                return np.asarray(logs - logs.mean(axis=1, keepdims=True))
+            case "bouts":
+                return np.where(minutes == 0, np.nan, bouts)
+            case "bouts_per_min":
+                return ratio(bouts, minutes)
+            case "mean_bout_s":
+                return ratio(self.seconds, bouts)
+            case "median_bout_s":
+                recording, place, _, long = self.runs
+                found = pd.Series(long).groupby(recording * len(self.states) + place).median()
+                return found.reindex(range(bouts.size)).to_numpy().reshape(bouts.shape) / self.rates[:, None]
+            case "transitions":
+                return ratio(self.observed_changes, self.observed_minutes[:, :, None])
+            case "transition_shares":
+                return ratio(self.changes, self.changes.sum(axis=2, keepdims=True))
+            case "entropy":
+                logs = np.log(np.where(usage > 0, usage, 1.0))
+                return np.asarray(-(usage * logs).sum(axis=1) / np.log(max(2, len(self.states))))
+            case "changes_per_min":
+                return ratio(self.observed_changes.sum(axis=(1, 2)), self.observed_minutes.sum(axis=1))
+        raise ConfigError(f"There is no measure {name!r}.")
 
     def usage_over_time(self, bin_s: float) -> list[Floats]:
         """Return each recording's usage [bins, K] in bins of `bin_s` seconds, NaN if unlabelled."""
@@ -284,127 +270,3 @@ def parse_names(names: Mapping[int, str] | Sequence[str] | None) -> dict[int, st
     """Return number -> name from a mapping, or a list from state 0."""
     found: dict[Any, Any] = dict(names if isinstance(names, Mapping) else enumerate(names or ()))
     return {int(state): str(name) for state, name in found.items() if str(name).strip()}
-
-
-@dataclass(frozen=True, eq=False)
-class StudyTables:
-    """The part of a `Study` that tabulates states, bouts and transitions.
-
-    sheet       one row per recording
-    recordings  name -> states
-    states      state numbers, as in the data
-    names       state number -> name
-    scores      recording -> score of the model in nats per sample
-    """
-
-    sheet: Sheet
-    recordings: Mapping[str, Recording]
-    states: tuple[int, ...]
-    names: Mapping[int, str] = field(default_factory=dict)
-    scores: Mapping[str, float] = field(default_factory=dict)
-
-    @cached_property
-    def counts(self) -> Counts:
-        """Bouts and changes of the included recordings, in the order of the sheet."""
-        return Counts(tuple(self.recordings[name] for name in self.sheet.names), self.states)
-
-    @property
-    def conditions(self) -> pd.DataFrame:
-        """Rows of the sheet for the included recordings, in the order of `counts`."""
-        frame = self.sheet.frame
-        return frame[frame[RECORDING].isin(self.sheet.names)].reset_index(drop=True)
-
-    def state_name(self, state: int) -> str:
-        """Return the name of a state, by default S1 for column 0 of soft states, or "state" and the number in the data."""
-        return self.names.get(state, f"S{state + 1}" if self._has_soft_states else f"state {state}")
-
-    @cached_property
-    def _has_soft_states(self) -> bool:
-        return any(one.soft is not None for one in self.recordings.values())
-
-    def _labels(self) -> pd.DataFrame:
-        return pd.DataFrame({"state": list(self.states), "name": [self.state_name(state) for state in self.states]})
-
-    def _long(self, values: Mapping[str, Floats], labels: pd.DataFrame) -> pd.DataFrame:
-        """Return a table with a row for each recording and label, and the sheet's columns."""
-        left, k = self.conditions, len(labels)
-        long = left.loc[left.index.repeat(k)].reset_index(drop=True)
-        tiled = pd.concat([labels] * len(left), ignore_index=True)
-        return pd.concat([long, tiled, pd.DataFrame({name: one.ravel() for name, one in values.items()})], axis=1)
-
-    def measures(self) -> pd.DataFrame:
-        """Return a table of the state measures, with a row for each recording and state."""
-        table = self._long({name: self.counts.measure_states(name) for name in STATE_MEASURES}, self._labels())
-        if not table["bouts"].isna().any():
-            table["bouts"] = table["bouts"].astype(np.int64)
-        return table
-
-    def transitions(self) -> pd.DataFrame:
-        """Return a table of changes, with a row per recording and pair of states.
-
-        `flow` compares the column changes_per_min.
-        """
-        values = {"changes": self.counts.changes, "changes_per_min": self.counts.change_rates}
-        values |= {name: self.counts.measure_changes(name) for name in CHANGE_MEASURES}
-        apart = ~np.eye(len(self.states), dtype=bool)
-        return self._long({name: one[:, apart] for name, one in values.items()}, self._pairs())
-
-    def _pairs(self) -> pd.DataFrame:
-        pairs = [
-            (a, b, f"{self.state_name(a)} to {self.state_name(b)}") for a in self.states for b in self.states if a != b
-        ]
-        return pd.DataFrame(pairs, columns=["from_state", "to_state", "name"])
-
-    def bouts(self) -> pd.DataFrame:
-        """Return a table of bouts, with times on each recording's clock."""
-        recording, place, first, long = self.counts.runs
-        rates = self.counts.rates[recording]
-        start = np.array([one.start_seconds for one in self.counts.recordings])[recording] + first / rates
-        table = pd.DataFrame({RECORDING: np.array(self.sheet.names)[recording]})
-        table = table.join(self._labels().iloc[place].reset_index(drop=True))
-        return table.assign(start_s=start, stop_s=start + long / rates, duration_s=long / rates)
-
-    def clips(self, state: int, n: int = 6) -> pd.DataFrame:
-        """Return a table of typical bouts of different animals, blind to conditions.
-
-        Samples `first` to `after` are the clip with its context, `bout_first` to `bout_after` the bout itself.
-
-        state   number of the state
-        n       number of clips
-        """
-        if state not in self.states:
-            raise ConfigError(f"There is no state {state}; the study has {format_list(self.states)}.")
-        recording, _, first, long = (part[self.counts.runs[1] == self.states.index(state)] for part in self.counts.runs)
-        found = pd.DataFrame({RECORDING: np.array(self.sheet.names)[recording], "bout_first": first, "long": long})
-        found["rate"] = self.counts.rates[recording]
-        found["of"] = [self.counts.recordings[one].n_samples for one in recording]
-        seconds = (found["long"] / found["rate"]).map(np.log)
-        found = found.assign(odd=(seconds - seconds.median()).abs().round(1)).sample(frac=1, random_state=state)
-        found = found.sort_values("odd", kind="stable")  # equally typical bouts stay shuffled
-        turn = found.groupby(found[RECORDING].map(self.sheet.animals)).cumcount()
-        found = found.loc[turn.sort_values(kind="stable").index[:n]].reset_index(drop=True)
-        around = (AROUND_S * found["rate"]).round().astype(np.int64)
-        found["bout_after"] = found["bout_first"] + np.minimum(
-            found["long"], (MOST_S * found["rate"]).round().astype(np.int64)
-        )
-        found["first"] = np.maximum(0, found["bout_first"] - around)
-        found["after"] = np.minimum(found["of"], found["bout_after"] + around)
-        return found[[RECORDING, "first", "after", "bout_first", "bout_after"]]
-
-    def measure_values(self, measure: str) -> tuple[Floats, pd.DataFrame]:
-        """Return a measure's values [R, M] and a table of column labels."""
-        if measure in STATE_MEASURES:
-            return self.counts.measure_states(measure), self._labels()
-        if measure in CHANGE_MEASURES:
-            apart = ~np.eye(len(self.states), dtype=bool)
-            return self.counts.measure_changes(measure)[:, apart], self._pairs()
-        whole = pd.DataFrame({"state": ["all"], "name": ["whole recording"]})
-        if measure in RECORDING_MEASURES:
-            return self.counts.measure_recordings(measure)[:, None], whole
-        frame = self.conditions
-        if measure in frame and pd.api.types.is_numeric_dtype(frame[measure].dtype):
-            return frame[measure].to_numpy(np.float64)[:, None], whole
-        raise ConfigError(
-            f"There is no measure {measure!r}{did_you_mean(measure, MEASURES)}. Choose one of {', '.join(MEASURES)}, or a numeric "
-            "column of the sheet."
-        )

@@ -98,6 +98,7 @@ def add_study(commands: Any) -> None:
 
 def study(options: argparse.Namespace) -> int:
     """Open or fit a study, compare its groups and print the result."""
+    from gdm_core.study.methods import write_methods
     from gdm_core.study.text import format_p
 
     current = _open_study(options)
@@ -130,7 +131,7 @@ def study(options: argparse.Namespace) -> int:
             "sentences": table.attrs["sentences"],
             **{name: tables[name].to_dict("records") for name in FOLLOWING if name in tables},
         }
-    result["methods"] = current.methods(*tests)
+    result["methods"] = write_methods(current, *tests)
     if options.tables is not None:
         _write_tables(options.tables, current, tables)
     if options.json:
@@ -151,7 +152,7 @@ def _flow_record(flow: Any) -> dict[str, Any]:
 def _collect_tables(current: Study, finding: Finding) -> dict[str, Any]:
     """Return the tables of a finding by file name."""
     from gdm_core.study.finding import follow_up
-    from gdm_core.study.layouts import to_prism, to_wide
+    from gdm_core.study.tables import to_prism, to_wide
 
     found = {
         "comparison": finding.table,
@@ -233,7 +234,7 @@ def _open_study(options: argparse.Namespace) -> Study:
 def _answer(current: Study, options: argparse.Namespace) -> Finding:
     """Return the finding of the question in the options."""
     from gdm_core.study.finding import answer_question
-    from gdm_core.study.questions import make_question
+    from gdm_core.study.question import Question
 
     where: dict[str, Any] = {}
     for given in options.where:
@@ -241,10 +242,10 @@ def _answer(current: Study, options: argparse.Namespace) -> Finding:
         if not equals:
             raise ConfigError(f"--where is {given!r}; write COLUMN=VALUE.")
         where.setdefault(column.strip(), []).append(value.strip())
-    question = make_question(
-        options.measure, options.between, options.unit, options.within, options.blocks, options.covariates, options.planned, where,
-        False if options.pool_levels else None,
-    )  # fmt: skip
+    names = ("unit", "within", "blocks", "covariates", "planned")
+    chosen = {name: getattr(options, name) for name in names}
+    trend = False if options.pool_levels else None
+    question = Question.ask(options.measure, options.between, where=where, trend=trend, **chosen)
     finding = answer_question(current, question, options.permutations, options.seed, options.counts)
     if finding.table is None:
         raise DataError(finding.trouble)

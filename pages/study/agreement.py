@@ -13,8 +13,8 @@ from datasets import cohort_files
 from gdm_core.analysis.kappa import Kappa, measure_kappa
 from gdm_core.errors import DataError
 from gdm_core.study import Study
-from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
+from gdm_core.study.question import Question
 from gdm_core.trials import UNLABELLED
 from pages.study import files, work
 from pages.study.sources import OpenStudy

@@ -12,9 +12,9 @@ import streamlit as st
 from gdm_core.study import Flow
 from gdm_core.study.classes import BEFORE
 from gdm_core.study.comparing import write_sentence
-from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
-from gdm_core.study.followup import assess_equivalence, order_findings
+from gdm_core.study.followup import assess_equivalence, compare_pairs, order_findings
+from gdm_core.study.question import Question
 from gdm_core.study.rare import advise_fewer_states
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
 from gdm_core.study.states import MEASURES, SHARES
@@ -230,7 +230,7 @@ def _pairs(opened: OpenStudy, question: Question, found: pd.DataFrame) -> None:
         return
     key, words = (opened.key, "pairs", question.key), "Comparing pairs of groups"
     pairs = work.outcome(
-        "study-pairs", key, lambda say: opened.study.compare_pairs(found), "Pairs could not be compared", words=words
+        "study-pairs", key, lambda say: compare_pairs(opened.study, found), "Pairs could not be compared", words=words
     )
     if pairs is None:
         return

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import streamlit as st
 
 from gdm_core.study import Power, Study
-from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
+from gdm_core.study.question import Question
 from gdm_core.study.states import CHANGE_MEASURES, SHARES, STATE_MEASURES
 from gdm_core.study.text import format_difference
 from gdm_core.text import plural

@@ -11,10 +11,11 @@ import streamlit as st
 
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
-from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
-from gdm_core.study.layouts import to_prism, to_wide
+from gdm_core.study.methods import write_methods
+from gdm_core.study.question import Question
 from gdm_core.study.robustness import describe_robustness
+from gdm_core.study.tables import to_prism, to_wide
 from pages.study import labels, names, robust
 from pages.study.questions import N_PERMUTATIONS
 from pages.study.sources import OpenStudy
@@ -29,7 +30,7 @@ def panel(opened: OpenStudy, question: Question | None, finding: Finding | None)
     st.html('<p class="gdm-panel-title">Methods paragraph</p>')
     paragraph = st.container()
     opened = replace(opened, study=_explain_k(opened))
-    methods = opened.study.methods(*found, correction="p_holm" if question is None else question.correction)
+    methods = write_methods(opened.study, *found, correction="p_holm" if question is None else question.correction)
     rows = None if question is None else robust.rows_of(opened, question)
     if rows is not None and len(rows) > max(1, len(opened.variants)):  # all refits have ended
         methods += f" {describe_robustness(rows)}"
@@ -95,6 +96,7 @@ def script(opened: OpenStudy, question: Question | None) -> str:
     """Return a script that recreates the study and its comparison."""
     lines = [f'"""The study of {exports.slug(opened.name)}, reproduced. Needs GDM Studio: {exports.install()}"""', ""]
     needed = ["from pathlib import Path", "", *opened.imports, "from gdm_core.analysis.tables import csv"]
+    needed += ["from gdm_core.study.methods import write_methods"]
     lines += [*dict.fromkeys(needed), "", *opened.code]
     if opened.study.names and not opened.private:
         lines += [f"study = study.with_names({dict(opened.study.names)!r})"]
@@ -113,7 +115,7 @@ def script(opened: OpenStudy, question: Question | None) -> str:
         lines += ["Path('tests.csv').write_bytes(csv(table))", "print(table.to_string())"]
         if len(question.between) == 1:
             lines += [f"flow = study.flow({question.between[0]!r}{more}, n_permutations={N_PERMUTATIONS})"]
-            lines += ["print(flow.distance, flow.z, flow.p)", "print(study.methods(flow, table))"]
+            lines += ["print(flow.distance, flow.z, flow.p)", "print(write_methods(study, flow, table))"]
         else:
-            lines += ["print(study.methods(table))"]
+            lines += ["print(write_methods(study, table))"]
     return "\n".join([*lines, ""])

@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from gdm_core.engine import Engine, FitSpec, Job, JobStatus, Priority
-from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.study import Study, fitting
 from gdm_core.study.sheet import Sheet
-from gdm_core.study.states import Recording
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
 from pages.lab.live import panels
@@ -47,16 +45,13 @@ def fit_study(
     session = f"{live.visitor()}/{'study' if priority is None else 'refits'}"
 
     def do(say: Say) -> Study:
-        def fit(kept: Mapping[str, Trial], sheet: Sheet, notes: list[str]) -> StateModel:
-            spec = FitSpec(family, config, fitting.balance(kept, sheet, notes), preview=(), use_cache=keep)
-            job = engine.submit(spec, session=session, priority=priority)
-            return model_from_bytes(wait_for(job, "Fitting one model", say).model_bytes)
-
-        def decode(model: StateModel, kept: Mapping[str, Trial]) -> dict[str, tuple[Recording, float]]:
-            work = fitting.decode_recording, model.to_bytes(), kept
-            return read_all(engine, *work, session, "Fitted. Decoding", say, priority)
-
-        study = Study.fit_with(recordings, known, fit, decode)
+        sheet, kept = fitting.prepare(recordings, known)
+        training, sheet = fitting.balance(kept, sheet)
+        spec = FitSpec(family, config, training, preview=(), use_cache=keep)
+        job = engine.submit(spec, session=session, priority=priority)
+        model = wait_for(job, "Fitting one model", say).model_bytes
+        decoded = read_all(engine, fitting.decode_recording, model, kept, session, "Fitted. Decoding", say, priority)
+        study = Study.from_decoded(model_from_bytes(model), decoded, sheet)
         return replace(study, preparation=(*preparation, *study.preparation))
 
     return do

@@ -13,10 +13,11 @@ import streamlit as st
 from gdm_core.analysis.tables import harmless
 from gdm_core.labels.requests import label_model_bytes
 from gdm_core.study import Study, fitting
-from gdm_core.study.design import Question
 from gdm_core.study.fitting import Mark
+from gdm_core.study.question import Question
 from gdm_core.study.sheet import RECORDING
 from gdm_core.study.states import Recording
+from gdm_core.study.tables import choose_clips
 from gdm_core.text import plural
 from gdm_core.trials import Trial
 from pages.lab import live
@@ -97,7 +98,7 @@ def _predict(opened: OpenStudy, marks: list[Mark]) -> Callable[[Say], Study]:
 def show_clips(opened: OpenStudy, question: Question | None, place: int) -> None:
     """Show clips of a state from different animals, with a column for labels."""
     study, state = opened.study, opened.study.states[place]
-    clips = study.clips(state)
+    clips = choose_clips(study, state)
     if clips.empty:
         shell.empty("No clips", f"No recording has a bout of {study.state_name(state)}.")
         return

@@ -13,7 +13,7 @@ import streamlit as st
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import DataError
 from gdm_core.study import Study
-from gdm_core.study.profiles import describe_states
+from gdm_core.study.tables import describe_states
 from pages.study.sources import OpenStudy
 from pages.study.work import KEPT
 from pages.ui import settings, shell
@@ -75,8 +75,8 @@ def _like(study: Study) -> pd.DataFrame:
     called = [study.state_name(state) for state in study.states]
     with np.errstate(invalid="ignore", divide="ignore"):
         usage = np.nanmean(counts.usage, axis=0)
-        rate = np.nanmean(counts.measure_states("bouts_per_min"), axis=0)
-        length = counts.seconds.sum(axis=0) / np.maximum(1, counts.measure_states("bouts").sum(axis=0))
+        rate = np.nanmean(counts.measure("bouts_per_min"), axis=0)
+        length = counts.seconds.sum(axis=0) / np.maximum(1, counts.measure("bouts").sum(axis=0))
     seen = changes.sum(axis=0) + changes.sum(axis=1) > 0
     return pd.DataFrame(
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from gdm_core.study.record import make_record
 from gdm_core.study.sheet import RECORDING
 from pages.study import answer, export, files, labels, names, plans, questions, robust, sources, tabs
 from pages.ui import navigation, shell
@@ -41,7 +42,7 @@ if question is not None:
             answer.card(opened, question, finding, robust.caution(opened, question))
             robust.show(opened, question, finding)
 n = len(study.sheet.frame)  # with excluded recordings
-record = study.record(*(finding.tests if finding else ()))
+record = make_record(study, finding.tests if finding else ())
 page.header(
     opened.about, [("compared", f"{record.n_recordings} of {n} recordings"), ("states", str(len(study.states)))]
 )

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
-from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
 from gdm_core.study.means import mean_interval
+from gdm_core.study.question import Question
 from gdm_core.study.sheet import format_value
 from gdm_core.study.states import MEASURES, SHARES
 from gdm_core.study.text import MINUS

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from gdm_core.study.design import Question
-from gdm_core.study.plan import describe_plan
+from gdm_core.study.question import Question
+from gdm_core.study.record import describe_plan
 from pages.study.sources import OpenStudy
 from pages.study.work import KEPT
 from pages.ui import settings, shell

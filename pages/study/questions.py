@@ -8,8 +8,8 @@ import pandas as pd
 
 from gdm_core.errors import GdmError
 from gdm_core.study.classes import AFTER, BEFORE, is_number
-from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding, answer_question
+from gdm_core.study.question import Question
 from gdm_core.study.sheet import RECORDING, format_value
 from gdm_core.study.states import MEASURES
 from pages.study import work

@@ -12,8 +12,8 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study import Study
-from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
+from gdm_core.study.question import Question
 from gdm_core.study.robustness import check_robustness, describe_contradictions, describe_robustness
 from pages.lab.live.background import Task, show_progress, visitor_jobs
 from pages.study import answer

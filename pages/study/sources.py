@@ -406,7 +406,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
     subjects = known.subjects
 
     def do(say: Say) -> Suggestion:
-        kept, _ = fitting.prepare({name: recordings[name] for name in known.names}, [])
+        _, kept = fitting.prepare(recordings, known)
         trials = fitting.sample_animals(kept, known.animals, max_samples(models_of(choice)))
         job = SuggestJob(question_of(choice, trials), engine, session)
         try:

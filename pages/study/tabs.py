@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from gdm_core.study.design import Question
 from gdm_core.study.finding import Finding
+from gdm_core.study.question import Question
 from gdm_core.study.sheet import RECORDING
 from pages.study import answer, checks, export, labels, names, pictures
 from pages.study.sources import OpenStudy

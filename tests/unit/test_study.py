@@ -18,9 +18,10 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.suggestions import Recommendation
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.study import fitting
-from gdm_core.study.methods import describe_search, write_methods
-from gdm_core.study.record import FlowTested
+from gdm_core.study.methods import describe_record, describe_search, write_methods
+from gdm_core.study.record import FlowTested, make_record
 from gdm_core.study.sheet import match_sheet
+from gdm_core.study.tables import choose_clips
 from gdm_core.study.text import format_minutes, format_p
 from tests.support.simple_model import SimpleModel
 
@@ -116,9 +117,9 @@ def test_usage_over_time_bouts_and_entropy():
         "duration_s": pytest.approx(0.2),
     }
     share = np.array([5, 3, 1]) / 9
-    entropy = study.counts.measure_recordings("entropy")
+    entropy = study.counts.measure("entropy")
     assert entropy == pytest.approx([-(share * np.log(share)).sum() / np.log(3), 0.58, 0.0], abs=0.01)
-    assert study.counts.measure_recordings("changes_per_min")[0] == pytest.approx(3 / (7 / RATE / 60))
+    assert study.counts.measure("changes_per_min")[0] == pytest.approx(3 / (7 / RATE / 60))
 
 
 # ---- the sheet ----------------------------------------------------------------------------------------------------
@@ -222,9 +223,8 @@ def sheet_of(recordings, **columns) -> pd.DataFrame:
 
 def test_animals_have_equal_weight_in_the_fit():
     recordings = tracks((600, 600, 300, 900, 40))
-    notes: list[str] = []
     sheet = match_sheet(sheet_of(recordings, animal=["a", "a", "b", "c", "d"]), recordings, ())
-    trials = fitting.balance(recordings, sheet, notes)
+    trials, sheet = fitting.balance(recordings, sheet)
     of_animal: dict[str, int] = {"t0": 0, "t2": 0, "t3": 0, "t4": 0}
     for trial in trials:
         of_animal["t0" if trial.name == "t1" else trial.name] += trial.n_samples
@@ -232,7 +232,7 @@ def test_animals_have_equal_weight_in_the_fit():
     assert of_animal == pytest.approx({"t0": 150, "t2": 150, "t3": 150, "t4": 40}, abs=6)
     assert {t.name for t in trials} == set(recordings)
     assert max(t.seconds[-1] for t in trials if t.name == "t3") > 89  # spread over the recording
-    assert any("1 animal is underrepresented" in note and "d" in note for note in notes)
+    assert any("1 animal is underrepresented" in note and "d" in note for note in sheet.notes)
 
 
 def test_fit_is_blind_to_conditions():
@@ -253,7 +253,7 @@ def test_fit_is_blind_to_conditions():
     np.testing.assert_array_equal(usual, BoutRule(0.2, 0.2).labels(study.recordings["t2"].soft, RATE))
     calm = Study.fit(recordings, sheet_of(recordings), study.model, rule=rule)
     np.testing.assert_array_equal(calm.recordings["t2"].labels, rule.labels(study.recordings["t2"].soft, RATE))
-    assert "averaged over 0.5 s. Bouts below 1 s were merged" in calm.methods()
+    assert "averaged over 0.5 s. Bouts below 1 s were merged" in write_methods(calm)
 
 
 def test_empty_recording_is_excluded_and_gaps_are_unlabelled():
@@ -362,7 +362,7 @@ def test_methods_describe_the_analysis():
     one = cohort.simulate(4, minutes=0.5, n_sessions=2, seed=1)
     study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz)
     table = study.compare("usage", "group", where={"session": 1}, n_permutations=99)
-    text = study.methods(table, study.flow("group", where={"session": 1}, n_permutations=99))
+    text = write_methods(study, table, study.flow("group", where={"session": 1}, n_permutations=99))
     for words in (
         "8 recordings of 8 animals",
         "6 states",
@@ -401,36 +401,35 @@ def test_every_number_of_the_methods_is_in_the_record():
     study = Study.fit(recordings, frame, SimpleModel(n_states=3, seed=7), rule=BoutRule(0.3, 0.7))
     for asked in ({"between": "group", "covariates": ["age"]}, {"between": "group", "where": {"group": [0, 2]}}):
         found = study.compare("usage", n_permutations=87, **asked), study.flow(n_permutations=86, **asked)
-        record = study.record(*found)
+        record = make_record(study, found)
         known = known_numbers(asdict(record)) | set(re.findall(NUMBER, format_minutes(*record.minutes)))
         flow = next(one for one in record.tests if isinstance(one, FlowTested))
         known |= set(re.findall(NUMBER, format_p(flow.p)))
-        text = study.methods(*found)
+        text = describe_record(record)
         assert set(re.findall(NUMBER, text.replace("(von Ziegler et al., 2024)", ""))) <= known
         assert "t0: more than 50% of samples missing" in text
         assert "averaged over 0.3 s. Bouts below 0.7 s" in text
-        assert write_methods(replace(record, n_recordings=999)) != text
+        assert describe_record(replace(record, n_recordings=999)) != text
     slow = Study.from_bytes(study.to_bytes())
     slow = replace(slow, recordings={name: replace(one, rate_hz=1 / 60) for name, one in slow.recordings.items()})
-    assert "averaged over" not in slow.methods(), "0.2 s change nothing at a sample per minute"
+    assert "averaged over" not in write_methods(slow), "0.2 s change nothing at a sample per minute"
 
 
 @pytest.mark.usefixtures("simple_family")
 def test_methods_say_why_k():
     recordings = tracks((200,) * 4)
     study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
-    assert "and blind to conditions. K was set by the analyst. " in study.methods()
+    assert "and blind to conditions. K was set by the analyst. " in write_methods(study)
     with_reason = Study.from_bytes(replace(study, why_k="A pilot study had 3 postures.").to_bytes())
-    assert "K was set by the analyst: A pilot study had 3 postures. " in with_reason.methods()
+    assert "K was set by the analyst: A pilot study had 3 postures. " in write_methods(with_reason)
     sentences = (
         "Use GDM with K = 3: fewer states predict worse.",
         "Uncertain: two halves agree on 60%; compare seeds.",
     )
     verdict = Recommendation("gdm", 3, "open", sentences, (), ())
     chosen = "K was chosen by fits to one half of the data, scored on the other: "
-    assert (
-        f"{chosen}fewer states predict worse (uncertain: two halves agree on 60%)."
-        in replace(study, why_k=describe_search(verdict, 3)).methods()
+    assert f"{chosen}fewer states predict worse (uncertain: two halves agree on 60%)." in write_methods(
+        replace(study, why_k=describe_search(verdict, 3))
     )
     assert "K was set by the analyst; fits to" in describe_search(verdict, 4)
     assert "favoured K = 3: fewer states" in describe_search(verdict, 4)
@@ -443,14 +442,14 @@ def test_many_unused_states_give_advice():
     sheet = pd.DataFrame({"recording": list(states), "rat": list(states), "group": ["a", "b"] * 3})
     study = Study.from_states(states, sheet, rate_hz=10, names={5: "never"})
     assert study.occurrence.unused == {
-        "never": "0 bouts, strongest in 0.00% of the time, mean share 0.00%, 0 of 6 rats",
-        "state 6": "1 bout, strongest in 0.08% of the time, mean share 0.08%, 1 of 6 rats",
-        "state 7": "1 bout, strongest in 0.08% of the time, mean share 0.08%, 1 of 6 rats",
+        "never": "0 bouts in 0 of 6 rats, mean share 0.00%",
+        "state 6": "1 bout in 1 of 6 rats, mean share 0.08%",
+        "state 7": "1 bout in 1 of 6 rats, mean share 0.08%",
     }
     assert "3 of 8 states are rare and not tested. Fit fewer, about 5." in study.notes
-    text = study.methods(study.compare("usage", "group", n_permutations=9))
+    text = write_methods(study, study.compare("usage", "group", n_permutations=9))
     assert "corrected over 5 tests" in text
-    assert "3 rare states (fewer than 10 bouts or 3 rats" in text
+    assert "3 rare states (strongest in fewer than 10 bouts or 3 rats" in text
 
 
 def test_soft_state_that_is_never_strongest_is_no_reason_to_fit_fewer():
@@ -494,7 +493,7 @@ def test_booleans_and_column_vectors_are_states():
 def test_clips_are_typical_bouts_of_different_animals():
     one = cohort.simulate(4, minutes=2, rate_hz=10, n_sessions=2, seed=1)
     study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
-    clips = study.clips(4, n=6)
+    clips = choose_clips(study, 4, n=6)
     whose = clips["recording"].map(study.sheet.animals)
     assert whose.nunique() == 6
     lengths = study.bouts().query("state == 4")["duration_s"]
@@ -503,9 +502,9 @@ def test_clips_are_typical_bouts_of_different_animals():
         assert max(0, begin - 5) == first
         assert after == min(len(one.states[name]), end + 5)
         assert 0.5 < (end - begin) / 10 / lengths.median() < 2
-    assert len(study.clips(4, n=12)) == 12, "animals come again where there are not enough"
+    assert len(choose_clips(study, 4, n=12)) == 12, "animals come again where there are not enough"
     with pytest.raises(ConfigError, match="no state 9"):
-        study.clips(9)
+        choose_clips(study, 9)
 
 
 def test_labels_of_two_animals_transfer_to_all():
@@ -522,8 +521,8 @@ def test_labels_of_two_animals_transfer_to_all():
                 marks.append((name, int(begin), int(end), names[states[begin]]))
     new = sheet["recording"].iloc[-1]
     labelled = study.with_labels(recordings, marks)
-    assert f"described by 6 labels, learned from {len(marks)} clips of 2 of 4 animals. " in labelled.methods()
-    assert "Soft states were averaged over 0.2 s." in labelled.methods()
+    assert f"described by 6 labels, learned from {len(marks)} clips of 2 of 4 animals. " in write_methods(labelled)
+    assert "Soft states were averaged over 0.2 s." in write_methods(labelled)
     assert set(labelled.names.values()) == set(names)
     found = np.array([labelled.names[label] for label in labelled.recordings[new].labels])
     assert (found == np.array(names)[one.states[new]]).mean() > 0.7

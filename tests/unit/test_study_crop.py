@@ -141,8 +141,8 @@ def test_non_wear_is_left_out_of_rates():
     assert study.counts.labelled_minutes[row] == pytest.approx((len(y) - 600) / 5 / 60)
     assert (study.recordings[name].labels[300:900] == -1).all()
     rest = Study.fit({**recordings, name: recordings[name].slice(900, len(y))}, sheet, model)
-    rate = study.counts.measure_states("bouts_per_min")[row].sum()
-    assert rate == pytest.approx(rest.counts.measure_states("bouts_per_min")[row].sum(), rel=0.2)
+    rate = study.counts.measure("bouts_per_min")[row].sum()
+    assert rate == pytest.approx(rest.counts.measure("bouts_per_min")[row].sum(), rel=0.2)
     with pytest.raises(ConfigError, match="shortest_min is 0"):
         mark_non_wear(with_rest, 0)
 

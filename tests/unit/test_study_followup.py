@@ -13,8 +13,9 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
 from gdm_core.errors import ConfigError
-from gdm_core.study.followup import assess_equivalence, order_findings
-from gdm_core.study.layouts import to_prism, to_wide
+from gdm_core.study.followup import assess_equivalence, compare_pairs, compare_recordings, order_findings
+from gdm_core.study.methods import write_methods
+from gdm_core.study.tables import to_prism, to_wide
 from gdm_core.study.text import format_p
 from tests.support.small_studies import labelled, valued
 
@@ -27,7 +28,7 @@ def study_of_groups(seed: int = 0, effect: float = 3.0):
 
 def test_pairs_equal_welch_tests_corrected_by_holm():
     value, study = study_of_groups()
-    pairs = study.compare_pairs(study.compare("value", "group", n_permutations=999))
+    pairs = compare_pairs(study, study.compare("value", "group", n_permutations=999))
     assert list(zip(pairs["first"], pairs["second"], strict=True)) == [("a", "b"), ("a", "c"), ("b", "c")]
     parts = dict(zip("abc", np.split(value, 3), strict=True))
     expected = [
@@ -43,12 +44,12 @@ def test_doses_are_compared_with_the_control_by_dunnett():
     value, _ = study_of_groups()
     table = valued(value=value, dose=np.repeat([0.0, 1.0, 2.0], 10)).compare("value", "dose", n_permutations=99)
     study = valued(value=value, dose=np.repeat([0.0, 1.0, 2.0], 10))
-    pairs = study.compare_pairs(table)
+    pairs = compare_pairs(study, table)
     expected = stats.dunnett(value[10:20], value[20:], control=value[:10], rng=np.random.default_rng(1))
     assert pairs["p"].tolist() == pytest.approx(expected.pvalue.tolist(), abs=1e-3)
     assert pairs["effect_low"].tolist() == pytest.approx(expected.confidence_interval().low.tolist(), abs=0.01)
     assert pairs["effect_is"].tolist() == ["dose 1 minus 0", "dose 2 minus 0"]
-    assert "Each of 2 levels was compared with dose 0 by Dunnett's test" in study.methods(table)
+    assert "Each of 2 levels was compared with dose 0 by Dunnett's test" in write_methods(study, table)
 
 
 def nested(rng, n_animals: int, effect: float) -> dict:
@@ -62,14 +63,14 @@ def nested(rng, n_animals: int, effect: float) -> dict:
 def test_mixed_model_equals_statsmodels():
     frame = pd.DataFrame(nested(np.random.default_rng(1), 10, 1.0))
     study = valued(**frame)
-    found = study.compare_recordings(study.compare("value", "group", n_permutations=9)).iloc[0]
+    found = compare_recordings(study, study.compare("value", "group", n_permutations=9)).iloc[0]
     expected = mixedlm("value ~ group", frame, groups=frame["animal"]).fit(reml=True)
     assert found["effect"] == pytest.approx(expected.params["group[T.b]"], rel=1e-3)
     t = expected.params["group[T.b]"] / expected.bse["group[T.b]"]
     assert found["p"] == pytest.approx(2 * stats.t.sf(abs(t), 18), rel=0.01)
     three = valued(value=np.arange(12.0), group=["a", "b", "c"] * 4)
     with pytest.raises(ConfigError, match="two groups or a trend"):
-        three.compare_recordings(three.compare("value", "group", n_permutations=9))
+        compare_recordings(three, three.compare("value", "group", n_permutations=9))
 
 
 @pytest.mark.bulk
@@ -78,7 +79,7 @@ def test_false_alarms_of_the_mixed_model_are_nominal():
     alarms = 0
     for seed in range(400):
         study = valued(**nested(np.random.default_rng(seed), 12, 0.0))
-        alarms += study.compare_recordings(study.compare("value", "group", n_permutations=9))["p"][0] < 0.05
+        alarms += compare_recordings(study, study.compare("value", "group", n_permutations=9))["p"][0] < 0.05
     assert 10 <= alarms <= 30
 
 
@@ -88,7 +89,7 @@ def test_mixed_model_has_the_power_of_averaging():
     for seed in range(200):
         study = valued(**nested(np.random.default_rng(seed), 12, 1.2))
         table = study.compare("value", "group", n_permutations=199)
-        wins += [study.compare_recordings(table)["p"][0] < 0.05, table["p_classical"][0] < 0.05]
+        wins += [compare_recordings(study, table)["p"][0] < 0.05, table["p_classical"][0] < 0.05]
     assert wins[0] >= wins[1] - 6, wins
 
 
@@ -98,13 +99,13 @@ def test_false_alarms_of_contrasts_are_nominal():
     alarms = 0
     for seed in range(400):
         study = valued(value=np.random.default_rng(seed).normal(size=27), dose=np.repeat([0, 1, 3, 10], [6, 7, 6, 8]))
-        alarms += study.compare_pairs(study.compare("value", "dose", n_permutations=9))["p_holm"].min() < 0.05
+        alarms += compare_pairs(study, study.compare("value", "dose", n_permutations=9))["p_holm"].min() < 0.05
     assert 10 <= alarms <= 30
 
 
 def test_contrasts_of_doses_are_corrected_over_states():
     study = labelled(groups=(0, 1, 2), n=8)
-    pairs = study.compare_pairs(study.compare("usage", "group", n_permutations=9))
+    pairs = compare_pairs(study, study.compare("usage", "group", n_permutations=9))
     assert len(pairs) == 6
     for _, of_dose in pairs.groupby("second"):
         assert of_dose["p_holm"].tolist() == pytest.approx(multipletests(of_dose["p"], method="holm")[1])
@@ -112,9 +113,9 @@ def test_contrasts_of_doses_are_corrected_over_states():
 
 def test_pairs_follow_only_a_significant_test():
     _, study = study_of_groups(effect=0.0)
-    assert study.compare_pairs(study.compare("value", "group", n_permutations=199)).empty
+    assert compare_pairs(study, study.compare("value", "group", n_permutations=199)).empty
     with pytest.raises(ConfigError, match="three or more groups"):
-        study.compare_pairs(study.compare("value", "group", where={"group": ["a", "b"]}, n_permutations=9))
+        compare_pairs(study, study.compare("value", "group", where={"group": ["a", "b"]}, n_permutations=9))
 
 
 def test_findings_are_ordered_by_effect_size():
@@ -195,7 +196,7 @@ def test_pairs_of_null_studies_raise_few_alarms():
     alarms = 0
     for seed in range(400):
         _, study = study_of_groups(seed, effect=0.0)
-        pairs = study.compare_pairs(study.compare("value", "group", n_permutations=199))
+        pairs = compare_pairs(study, study.compare("value", "group", n_permutations=199))
         alarms += bool((pairs["p_holm"] < 0.05).any())
     assert alarms <= 32
 

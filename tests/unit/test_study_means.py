@@ -11,6 +11,7 @@ from statsmodels.formula.api import ols
 from gdm_core import Study
 from gdm_core.errors import DataError
 from gdm_core.study.means import mean_interval
+from gdm_core.study.methods import write_methods
 from tests.support.small_studies import labelled, valued
 
 
@@ -71,7 +72,7 @@ def test_log_ratios_are_centred_and_replace_zeros():
     states = {f"r{i}": np.repeat(one[None], 40, axis=0) for i, one in enumerate(shares)}
     sheet = pd.DataFrame({"recording": list(states), "group": ["a", "a", "b", "b"]})
     study = Study.from_states(states, sheet)
-    found = study.counts.measure_states("log_ratio")
+    found = study.counts.measure("log_ratio")
     logs = np.log(np.where(shares == 0, 0.05, shares))
     np.testing.assert_allclose(found, logs - logs.mean(axis=1, keepdims=True), rtol=1e-5)
     table = study.compare("log_ratio", "group", n_permutations=9)
@@ -92,13 +93,13 @@ def test_interval_of_a_mean_share_covers_it(n_studies, least):
 def test_filter_decides_which_recordings_are_counted():
     study = labelled(n=6, day=["1", "2"] * 6)
     table = study.compare("usage", "group", where={"day": "1"}, n_permutations=9)
-    text = study.methods(table)
+    text = write_methods(study, table)
     assert "We analysed 6 recordings of 6 animals" in text
     assert "(a n = 3, b n = 3)" in text
     assert "where day is 1" in text
-    assert "We analysed 6 recordings" in study.methods(study.flow("group", where={"day": "1"}, n_permutations=9))
+    assert "We analysed 6 recordings" in write_methods(study, study.flow("group", where={"day": "1"}, n_permutations=9))
     assert "the method of Holm" in text
-    assert "the method of Benjamini and Hochberg" in study.methods(table, correction="p_bh")
+    assert "the method of Benjamini and Hochberg" in write_methods(study, table, correction="p_bh")
 
 
 def test_subjects_are_called_what_the_sheet_calls_them():
@@ -106,7 +107,7 @@ def test_subjects_are_called_what_the_sheet_calls_them():
     study = valued(value=rng.normal(size=12), group=["a", "b"] * 6, mouse_id=[f"m{i % 6}" for i in range(12)])
     table = study.compare("value", "group", n_permutations=9)
     assert "6 mice have several recordings under one condition, which are averaged." in table.attrs["notes"]
-    text = study.methods(table)
+    text = write_methods(study, table)
     assert "12 recordings of 6 mice" in text
     assert "The unit of analysis was the mouse;" in text
     assert study.per_unit("value", "group").columns[0] == "mouse"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.study import Study
-from gdm_core.study.profiles import describe_states
+from gdm_core.study.tables import describe_states
 from gdm_core.trials import Trial
 
 RATE = 10.0

@@ -14,6 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 from gdm_core import Study
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.study.methods import write_methods
 from gdm_core.study.permutation import smallest_p
 from gdm_core.study.text import format_effect, format_p
 from tests.support.small_studies import labelled, valued
@@ -100,7 +101,7 @@ def test_paired_sessions_equal_paired_t(rng):
     assert (found["effect_low"][0], found["effect_high"][0]) == pytest.approx((low, high))
     assert any("1 animal is excluded" in note and "77" in note for note in found.attrs["notes"])
     assert "d_z = " in found.attrs["sentences"][0]
-    assert "999 random permutations within animals." in study.methods(found)
+    assert "999 random permutations within animals." in write_methods(study, found)
 
 
 def long_frame(n, days, effect, rng) -> pd.DataFrame:
@@ -274,9 +275,7 @@ def test_unused_state_leaves_the_corrected_family():
     assert np.isnan(table["p"][3])
     assert table.attrs["sentences"][3] == "never: not tested."
     assert list(table.attrs["unused"]) == ["never"]
-    assert any(
-        "rarely the strongest are not tested" in note and "never: 0 bouts" in note for note in table.attrs["notes"]
-    )
+    assert any("Rare states are not tested" in note and "never: 0 bouts" in note for note in table.attrs["notes"])
     np.testing.assert_allclose(table["p_holm"][:3], plain["p_holm"])
     for name, method in (("p_holm", "holm"), ("p_bh", "fdr_bh")):
         np.testing.assert_allclose(plain[name], multipletests(plain["p"], method=method)[1])
@@ -311,7 +310,7 @@ def test_gaps_do_not_raise_rates_of_changes():
     study = Study.from_states({"a": whole, "b": gappy}, pd.DataFrame({"recording": ["a", "b"]}), rate_hz=10)
     rates = study.counts.change_rates
     np.testing.assert_allclose(rates[1], rates[0], rtol=0.05)
-    a, b = study.counts.measure_recordings("changes_per_min")
+    a, b = study.counts.measure("changes_per_min")
     assert b == pytest.approx(a, rel=0.02)
 
 
@@ -330,7 +329,7 @@ def test_nearly_equal_rates_are_one_rate():
     sheet = pd.DataFrame({"recording": ["a", "b"], "group": ["x", "y"]})
     study = Study.from_states(states, sheet, {"a": 25.0, "b": 25.0003})
     assert not any("rates" in note for note in study.notes)
-    assert " 25 Hz)" in study.methods()
+    assert " 25 Hz)" in write_methods(study)
 
 
 def test_rare_state_does_not_affect_others():

@@ -15,6 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from datasets import cohort_files
 from gdm_core.errors import DataError
 from gdm_core.study.classes import AFTER, BEFORE, DESIGN
+from gdm_core.study.methods import write_methods
 from gdm_core.study.sheet import match_sheet
 from gdm_core.study.structure import find_pooling
 from tests.support.small_studies import valued
@@ -184,7 +185,7 @@ def test_dosage_does_not_erase_the_question(frame):
     with pytest.raises(DataError, match=r"dosage is part of the grouping by group.*planned=\['dosage'\]"):
         study.compare("value", "group", covariates=["dosage"], n_permutations=9)
     table = study.compare("value", "group", planned=["dosage"], n_permutations=9)
-    assert "adjusted for dosage, as planned in advance" in study.methods(table)
+    assert "adjusted for dosage, as planned in advance" in write_methods(study, table)
 
 
 @pytest.mark.bulk
