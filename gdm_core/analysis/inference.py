@@ -41,6 +41,12 @@ class InferredStates:
     posterior: str | None
 
 
+def calibrate(model_bytes: bytes, train: Trials) -> bytes:
+    """Return the model with calibrated prediction intervals."""
+    model = model_from_bytes(model_bytes)
+    return model_bytes if model.calibration_ is not None else model.calibrate(train).to_bytes()
+
+
 def filter_states(model_bytes: bytes, trial: Trial) -> Array:
     """Return filtered soft states [T, K], which use past samples only."""
     return model_from_bytes(model_bytes).filter(trial)
@@ -95,9 +101,12 @@ Found = dict[str, Any]
 def score_parts(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) -> Iterator[Found]:
     """Yield scores and baselines incrementally, as plain values; the last item has all of them."""
     found: Found = {}
-    for number, part in enumerate(metrics.score_parts(model_from_bytes(model_bytes), train, test, seed), start=1):
+    model = model_from_bytes(model_bytes)
+    for number, part in enumerate(metrics.score_parts(model, train, test, seed), start=1):
         found |= for_json(part)
         yield found | next_part(metrics.PARTS, number)
+        if model.calibration_ is None and metrics.PARTS.index("forecasts") == number:
+            model.calibrate(train)  # only forecasts have intervals
 
 
 def next_part(parts: Sequence[str], done: int) -> Found:

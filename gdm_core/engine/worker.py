@@ -120,7 +120,7 @@ def fit(
     curve: list[tuple[int, float]] = []
     sent, finished = 0, False
     try:
-        for progress in model.fit_iter(trials, start=True):
+        for progress in model.fit_iter(trials, start=True, calibrate=False):  # `inference.calibrate` follows
             step, elbo = int(progress.step), float(progress.elbo)
             if step:
                 curve.append((step, elbo))

@@ -105,12 +105,11 @@ class Export:
 
     def documents(self) -> list[File]:
         """Return the model, script and notebook."""
-        result = self.view.state.result
-        assert result is not None
+        model = self.view.query_calibrated()
         # Made here, because files are made in threads without the session that has the address.
         code, book = self.code.encode(), notebook(*self.arguments).encode()
         return [
-            ("Model (safetensors)", lambda: result.model_bytes, MODEL),
+            *([("Model (safetensors)", lambda: model.value, MODEL)] if model.fresh else []),
             ("Python script", lambda: code, "reproduce.py"),
             ("Notebook", lambda: book, "reproduce.ipynb"),
         ]
@@ -240,11 +239,13 @@ def standard_figures(view: View, reading: Decoded, wait_s: float = 0.0) -> dict[
 def _query_figures(view: View, trial: Trial, wait_s: float = 0.0) -> dict[str, live.Query]:
     """Return the queries of figures that a worker computes, after the exact states are known."""
     names = [PREDICTION, *([] if trial.position is None else [PLANE])]
-    if view.exact.value is None:
+    if not view.exact.fresh:
         return {name: live.Query() for name in names}
     last = view.fit.queries.latest(f"envelope-{view.index}").value  # of the tab Prediction
     arguments = (trial.n_samples // 2, 20, True) if last is None else (last.origin, len(last.mean), last.adaptive)
-    found = {PREDICTION: view.query(f"envelope-{view.index}", envelope, trial, *arguments, wait_s=wait_s)}
+    found = {
+        PREDICTION: view.query(f"envelope-{view.index}", envelope, trial, *arguments, wait_s=wait_s, calibrated=True)
+    }
     if trial.position is not None:
         found[PLANE] = view.query(f"map-{view.index}", plane_map, trial, wait_s=wait_s)
     return found
@@ -256,9 +257,14 @@ def show_files(export: Export) -> None:
     if view.state.result is None or view.state.spec is None:
         shell.empty("Nothing to export yet", "Files appear when fitting finishes.")
         return
-    if view.exact.value is None:
-        if not live.show_failure(view.fit, view.exact, "The exact states could not be computed", where="export"):
-            shell.quiet("Computing the exact states.")
+    awaited = {"The exact states": view.exact, "Prediction intervals": view.query_calibrated()}
+    if missing := [what for what, query in awaited.items() if not query.fresh]:
+        failed = [
+            live.show_failure(view.fit, awaited[what], f"{what} could not be computed", where="export")
+            for what in missing
+        ]
+        if not any(failed):
+            shell.quiet(f"Computing {' and '.join(missing).lower()}.")
     else:
         download_all(f"{view.stem}.zip", export.everything, key=f"{view.page}-export-all")
         shell.quiet("Figures (SVG, PNG), states and bouts (CSV), data, model, script, notebook and README.")
@@ -279,7 +285,7 @@ def _show_figure(export: Export) -> None:
     figure, stem, preview = export.figures[name](), slug(name), f"{page}-export-preview"
     if figure is None:
         query = _query_figures(view, export.reading.trial).get(name, live.Query())
-        if not live.show_failure(view.fit, query, "The figure could not be computed", where="export"):
+        if not live.show_failure(view.fit, query, "The figure could not be computed", where="figure"):
             coming(preview, "Computing the figure.")
         return
     file = f"{view.stem}-{stem}"
@@ -295,7 +301,7 @@ def _choose_trial_files(export: Export) -> Sequence[File]:
         key = f"{view.page}-export-trial-{index}"  # follows the trial of the page
         chosen = st.selectbox("Trial", range(len(titles)), index, format_func=lambda i: titles[i], key=key)
         index = chosen if chosen is not None and chosen < len(titles) else index
-    return export.trial_files(index) if view.exact.value is not None else []
+    return export.trial_files(index) if view.exact.fresh else []
 
 
 def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:

@@ -139,7 +139,9 @@ def show_prediction(view: View, reading: Decoded) -> None:
     channel = one_of("Channel", names, key="channel", at=right)
     help = "Intervals widen after each miss and narrow after each hit, so coverage approaches the target."
     adaptive = switch("Adaptive intervals", True, key="adaptive", help=help, at=last)
-    answer = view.query(f"envelope-{view.index}", envelope, trial, origin, horizon, adaptive, wait_s=ANSWER_S)
+    answer = view.query(
+        f"envelope-{view.index}", envelope, trial, origin, horizon, adaptive, wait_s=ANSWER_S, calibrated=True
+    )
     with shell.panel("envelope"):
         if answer.value is not None:  # an earlier prediction stays
             _show_envelope(view, answer.value, answer.about[0], channel, reading.state if answer.fresh else "stale")

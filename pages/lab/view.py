@@ -12,7 +12,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.bouts import BoutRule, median_bout
-from gdm_core.analysis.inference import InferredStates, filter_states, infer
+from gdm_core.analysis.inference import InferredStates, calibrate, filter_states, infer
 from gdm_core.analysis.matching import in_order
 from gdm_core.text import format_percent
 from gdm_core.trials import Trial
@@ -361,19 +361,26 @@ class View:
         about: Any = None,
         kept: bool = False,
         wait_s: float = 0.0,
+        calibrated: bool = False,
     ) -> live.Query:
         """Return `function(model_bytes, *args)` of the displayed fit, computed on a worker.
 
-        name    an earlier result of this name stands in meanwhile
-        about   stored with the result; default: (displayed trial, order of colours)
-        kept    whether the result, which must be JSON, is stored on disk with the fit
-        wait_s  seconds that the page may wait
+        name        an earlier result of this name stands in meanwhile
+        about       stored with the result; default: (displayed trial, order of colours)
+        kept        whether the result, which must be JSON, is stored on disk with the fit
+        wait_s      seconds that the page may wait
+        calibrated  whether the function needs calibrated intervals, and waits for them
         """
         state = self.state
         about = (self.trial, state.order) if about is None else about
         if state.result is None:
             return self.fit.queries.latest(name)
         key, model = query_key(state.result.key, function, args), state.result.model_bytes
+        if calibrated:
+            if not (ready := self.query_calibrated(wait_s)).fresh:
+                earlier = self.fit.queries.latest(name)
+                return replace(earlier, name=ready.name, pending=ready.pending, message=ready.message)
+            model = ready.value
         kept = kept and self.dataset.keep
         return self.fit.query(name, key, function, model, *args, about=about, kept=kept, wait_s=wait_s)
 
@@ -381,6 +388,13 @@ class View:
     def for_files(self) -> Self:
         """Return the view with the exact states that exported files contain, once known."""
         return replace(self, precise=self.exact.value) if self.exact.fresh else self
+
+    def query_calibrated(self, wait_s: float = 0.0) -> live.Query:
+        """Return the displayed model with calibrated prediction intervals, as bytes."""
+        result, spec = self.state.result, self.state.spec or self.spec
+        if result is not None and result.is_precomputed:  # it was calibrated when it was made
+            return live.Query(result.model_bytes, fresh=True)
+        return self.query("calibrated", calibrate, spec.trials, wait_s=wait_s)
 
     @cached_property
     def exact(self) -> live.Query:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from gdm_core.analysis.inference import calibrate
 from gdm_core.engine import Engine, FitSpec, Job, JobStatus, Priority
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.study import Study, fitting
@@ -49,7 +50,9 @@ def fit_study(
         training, sheet = fitting.balance(kept, sheet)
         spec = FitSpec(family, config, training, preview=(), use_cache=keep)
         job = engine.submit(spec, session=session, priority=priority)
-        model = wait_for(job, "Fitting one model", say).model_bytes
+        fitted = wait_for(job, "Fitting one model", say).model_bytes
+        job = engine.submit(calibrate, fitted, training, session=session, priority=priority)
+        model = wait_for(job, "Calibrating forecasts", say)
         decoded = read_all(engine, fitting.decode_recording, model, kept, session, "Fitted. Decoding", say, priority)
         study = Study.from_decoded(model_from_bytes(model), decoded, sheet)
         return replace(study, preparation=(*preparation, *study.preparation))

@@ -297,6 +297,19 @@ def test_failed_exact_states_can_be_retried(engine):
     assert "States (CSV)" in offered(app)
 
 
+def test_model_file_waits_for_calibration_alone(engine):
+    engine.unable["ask-calibrated"] = WHY
+    app = opened(view="Export")
+    assert WHY in text(app)
+    assert "States (CSV)" in offered(app)
+    assert "Model (safetensors)" not in offered(app)
+    engine.unable.clear()
+    next(one for one in app.button if "-again-calibrated-export" in str(one.key)).click().run()
+    app.run()
+    assert "Model (safetensors)" in offered(app)
+    assert model_from_bytes(live_of(app).queries.latest("calibrated").value).calibration_ is not None
+
+
 # ---- scores -------------------------------------------------------------------------------------------------------
 def test_score_is_compared_with_the_best_baseline():
     scores = {
@@ -329,6 +342,8 @@ def test_previous_prediction_is_dimmed_until_the_new_one(engine, recorded):
     engine.run(*engine.waiting("fit"))
     app.run()
     assert recorded["envelope"] == (before, "stale")
+    engine.run_all()  # also calibrates the model
+    app.run()
     engine.run_all()
     settled(app.run())
     assert recorded["envelope"][1] == "fresh"

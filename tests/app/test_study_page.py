@@ -150,7 +150,7 @@ def test_one_model_is_fitted_to_all_animals(engine):
     app = opened("study", animals="3", found="Fitted")
     assert "12 recordings" in words(app)
     app.button(key="study-fit").click().run()
-    request, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
+    request, _, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
     assert request.use_cache, "simulated data may be cached on disk"
     assert len(readings) == 12
 

@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 import gdm_core
 from gdm_core import Trial, Trials, load_model
+from gdm_core.analysis.inference import calibrate
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
@@ -349,6 +350,15 @@ def test_forecasts_are_causal(name):
     np.testing.assert_array_equal(ours.upper, later.upper)
     np.testing.assert_allclose(ours.mean[:2], sooner.mean[:2], rtol=1e-5)
     assert np.abs(ours.mean[2] - sooner.mean[2]).max() > 1e-3  # past data matters
+
+
+@every_model
+def test_later_calibration_equals_that_of_the_fit(name):
+    trials = as_trials(list(recordings()))
+    later = MODELS[name]().fit(trials, calibrate=False)
+    assert later.calibration_ is None
+    found = model_from_bytes(calibrate(later.to_bytes(), trials)).calibration_
+    np.testing.assert_array_equal(found.scale, fitted(name).calibration_.scale)
 
 
 @every_model

@@ -209,7 +209,7 @@ class QuickEngine(Engine):
 def _fit(
     family: str, config: dict[str, Any], trials: Trials, preview: tuple[int, ...], key: str, test: Trials | None
 ) -> FitResult:
-    model = resolve_family(family)(**config).fit(trials)
+    model = resolve_family(family)(**config).fit(trials, calibrate=False)
     steps = tuple(progress.step for progress in model.history_)
     elbos = tuple(progress.elbo for progress in model.history_)
     picture = Snapshot.from_model(model, trials, preview, steps[-1], elbos[-1])

@@ -112,14 +112,6 @@ def test_fixed_stickiness_cannot_be_learned_afterwards(fitted):
         variants.with_parameters(fixed, stickiness="learn")
 
 
-def test_later_calibration_equals_that_of_the_fit():
-    y = recording()
-    model = GDM(3, 2, n_steps=20).fit(y, calibrate=False)
-    assert model.calibration_ is None
-    model.calibrate(y)
-    np.testing.assert_array_equal(model.calibration_.scale, GDM(3, 2, n_steps=20).fit(y).calibration_.scale)
-
-
 @pytest.mark.parametrize("options", [{"preset": "paper"}, {"posterior": "linear"}, {"transition": "network"}])
 def test_lasting_states_are_refused_where_they_cannot_apply(options):
     with pytest.raises(ConfigError, match="lasting is True, which needs"):
