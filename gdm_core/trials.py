@@ -399,20 +399,38 @@ def _to_trial(data: Any, name: str) -> Trial:
     if getattr(data, "requires_grad", False):
         raise DataError("The data are a tensor with gradients, which fits do not use. Pass tensor.detach().")
     columns = tuple(getattr(data, "columns", ()))
-    if columns:
-        _check_row_order(np.asarray(data.index))
+    rate_hz = _read_index(data.index) if columns else Trial.rate_hz
     channels = columns if all(isinstance(column, str) for column in columns) else ()
-    return Trial(np.asarray(unmasked(data)), channels=channels, name=name)
+    return Trial(np.asarray(unmasked(data)), rate_hz, channels=channels, name=name)
 
 
-def _check_row_order(index: npt.NDArray[Any]) -> None:
-    """Raise DataError for an index that rows of one recording in order of time do not have."""
-    if index.dtype.kind not in "iufM" or len(index) < 3:
-        return
+def _read_index(labels: Any) -> float:
+    """Return the samples per second of a pandas index of times, else the default; raise DataError unless rows are in order."""
+    index = np.asarray(labels if getattr(labels, "tz", None) is None else labels.tz_convert(None))
+    if index.dtype.kind not in "iufMm" or len(index) < 3:
+        return Trial.rate_hz
     steps = np.diff(index).astype(np.float64)
     advice = "For cross-validation, use KFold(shuffle=False) or TimeSeriesSplit."
     if (steps < 0).any():
         row = int((steps < 0).argmax()) + 1
         raise DataError(f"Rows are not in order of time: the index decreases at row {row}. Sort them. {advice}")
-    if index.dtype.kind in "iu" and (steps > 1.5 * np.median(steps)).mean() > _MAX_SKIPPED:
-        raise DataError(f"Rows are missing all over the recording, as in shuffled folds. {advice} Mark gaps as NaN.")
+    usual = float(np.median(steps))
+    if index.dtype.kind in "iu":
+        if (steps > 1.5 * usual).mean() > _MAX_SKIPPED:
+            raise DataError(
+                f"Rows are missing all over the recording, as in shuffled folds. {advice} Mark gaps as NaN."
+            )
+        return Trial.rate_hz
+    if (steps == 0).any():
+        row = int((steps == 0).argmax()) + 1
+        raise DataError(f"Rows {row - 1} and {row} have the same time. Drop or average repeated times.")
+    if (steps > 1.5 * usual).any():
+        row = int((steps > 1.5 * usual).argmax()) + 1
+        raise DataError(
+            f"Time jumps by {steps[row - 1] / usual:.1f} steps at row {row}. Insert the missing rows as NaN "
+            "(DataFrame.asfreq or reindex), or pass a list of recordings."
+        )
+    if index.dtype.kind in "Mm":
+        unit = f"timedelta64[{np.datetime_data(index.dtype)[0]}]"
+        usual /= float(np.array(1, "timedelta64[s]").astype(unit).astype(np.float64))
+    return float(1 / usual)

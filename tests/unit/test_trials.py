@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from gdm_core import ARHMM
@@ -102,6 +103,22 @@ def test_as_trials_accepts_arrays_lists_and_trials():
             as_trials(bad)
     with pytest.raises(DataError, match="is empty"):
         Trials(())
+
+
+def test_index_of_times_sets_the_rate_and_must_be_even():
+    frame = pd.DataFrame(np.arange(20.0).reshape(10, 2), pd.date_range("2024", periods=10, freq="20ms"), ["a", "b"])
+    assert as_trials(frame)[0].rate_hz == pytest.approx(50)
+    assert as_trials(frame.tz_localize("Asia/Tokyo"))[0].rate_hz == pytest.approx(50)
+    assert as_trials(frame.set_index(frame.index - frame.index[0]))[0].rate_hz == pytest.approx(50)
+    assert as_trials(frame.set_index(np.arange(10) / 25))[0].rate_hz == pytest.approx(25)
+    assert as_trials(frame.reset_index(drop=True))[0].rate_hz == 1
+    for bad, message in (
+        (frame.drop(frame.index[3:6]), "Time jumps by 4.0 steps at row 3"),
+        (frame.iloc[[0, 1, 1, 2, 3]], "Rows 1 and 2 have the same time"),
+        (frame[::-1], "the index decreases at row 1"),
+    ):
+        with pytest.raises(DataError, match=message):
+            as_trials(bad)
 
 
 def test_missing_share_is_described_in_a_sentence():
