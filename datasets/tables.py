@@ -18,7 +18,7 @@ from gdm_core.trials import Trial, Trials, working_precision
 from .readers.doubts import Answers, Doubt, require_answers, unanswered
 from .readers.formats import READABLE, read_frame
 from .readers.kinds import refuse_other_tables
-from .readers.long import drop_totals, join_date_and_time, widen
+from .readers.long import drop_remarks, join_date_and_time, widen
 from .readers.order import Order, Rows, arrange
 from .readers.quality import (
     LOW_SCORE,
@@ -292,13 +292,15 @@ def read(source: Readable, name: str | None = None, sheet: str | None = None, an
     """
     opened = open_source(source, name)
     made = read_frame(opened, sheet, answers)
-    frame, totals = drop_totals(made.frame)
+    frame, remarks = drop_remarks(made.frame)
+    if len(frame) < 2:
+        raise DataError(f"{opened.name} has {plural(len(frame), 'row')}; a recording has at least two.")
     frame, joined = join_date_and_time(frame)
     frame, animals, notes = widen(frame)
     roles = guess_roles(frame)
     refuse_other_tables(frame, roles, opened.name)
     return Table(
-        frame, roles, opened.name, (*made.notes, *totals, *joined, *notes), made.sheets, made.sheet, answers or {},
+        frame, roles, opened.name, (*made.notes, *remarks, *joined, *notes), made.sheets, made.sheet, answers or {},
         made.doubts, animals, made.rate_hz,
     )  # fmt: skip
 

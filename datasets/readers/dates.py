@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ _ORDERS = {"%d": "day first", "%m": "month first"}
 _CLOCK = r"^[-+]?\d{1,4}:\d{1,2}(:\d{1,2})?([.,]\d+)?$"
 _SPAN = r"^[-+]?\d+ days?( [-+]?\d+:\d+:\d+(\.\d+)?)?$"  # as pandas writes it
 _HALF_DAY = r"^\d{1,2}:\d{2}(:\d{2})?(\.\d+)? ?[apAP]\.?[mM]\.?$"
+_LAST_COLON = re.compile(r"(?<=:\d\d):(?=\d{3,6}$)")
 _SAMPLE = 200
 
 Readings = dict[str, "pd.Series[Any]"]
@@ -29,8 +31,11 @@ def parse_times(text: pd.Series[Any]) -> Readings | None:
     A single reading has the key "". Dates can be read as "day first" or "month first", and clocks of two numbers as
     "minutes and seconds" or "hours and minutes".
     """
-    text = text.astype(str).str.strip()
+    text = text.astype(str).str.strip(" '")
     sample = sample_of(text)
+    if sample.str.contains(_LAST_COLON).any():  # milliseconds after a colon
+        text = text.str.replace(_LAST_COLON, ".", regex=True)
+        sample = sample_of(text)
     for pattern, parse in ((_CLOCK, _parse_clock), (_SPAN, _parse_span)):
         if sample.str.match(pattern).mean() > 0.5:
             return parse(text)
@@ -135,3 +140,15 @@ def compact_dates(values: npt.NDArray[np.float64]) -> pd.Series[Any] | None:
             dates = _parse_dates(text, way)
             return dates if dates.notna().sum() >= 0.9 * len(seen) else None
     return None
+
+
+def compact_clock(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
+    """Return seconds of times of day that are written as numbers, such as 162950.4, if only that makes steps regular."""
+    known = values[np.isfinite(values)]
+    seconds = values // 10_000 * 3600 + values // 100 % 100 * 60 + values % 100
+    valid = (known % 100 < 60) & (known // 100 % 100 < 60) & (known >= 0) & (known < 240_000)
+    if len(known) < 3 or not valid.all():
+        return None
+    steps, plain = np.diff(seconds[np.isfinite(values)]), np.diff(known)
+    regular, same = (np.allclose(each, np.median(each), rtol=0.1) for each in (steps, plain))
+    return seconds if regular and not same else None

@@ -37,7 +37,7 @@ def looks_like_deeplabcut(layout: Layout) -> bool:
 def _header_rows(layout: Layout) -> dict[str, int] | None:
     """Return the row of each header level, by first column or content."""
     found: dict[str, int] = {}
-    top = layout.rows[:6]
+    top = [*layout.above, *layout.rows][:6]
     for i, row in enumerate(top):
         level = _LEVELS.get(row[0].strip().lower())
         if level is not None:
@@ -67,19 +67,19 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
         raise DataError(
             f"{source.name} has no DeepLabCut header; expected rows named scorer, (individuals,) bodyparts and coords."
         )
-    n_header = max(rows.values()) + 1
-    body = layout.rows[n_header:]
+    n_header, every = max(rows.values()) + 1, [*layout.above, *layout.rows]
+    body = every[n_header:]
     if not body:
         raise DataError(f"{source.name} has a DeepLabCut header but no frames.")
-    width = max(len(layout.rows[i]) for i in rows.values())
-    if any(len(layout.rows[i]) != width for i in rows.values()):
+    width = max(len(every[i]) for i in rows.values())
+    if any(len(every[i]) != width for i in rows.values()):
         raise DataError(f"{source.name}: the header rows have different numbers of columns. It may be damaged.")
-    parts = _demangle(layout.rows[rows["part"]])
-    axes = _demangle(layout.rows[rows["axis"]])
-    animals = _demangle(layout.rows[rows["animal"]]) if "animal" in rows else ["animal"] * width
+    parts = _demangle(every[rows["part"]])
+    axes = _demangle(every[rows["axis"]])
+    animals = _demangle(every[rows["animal"]]) if "animal" in rows else ["animal"] * width
     # the first column is row names or frame numbers unless the axes start there
     first = 0 if axes[0].lower() in AXES and is_number(body[0][0]) and len(body[0]) == width else 1
-    below = replace(layout, n_header=1, skipped=layout.skipped + n_header - 1)
+    below = replace(layout, skipped=layout.skipped + n_header - len(layout.above))
     frame = read_body(source, below, [f"{i}" for i in range(width)])
     columns = [(a or "animal", p, _MANGLED.sub("", x)) for a, p, x in zip(animals, parts, axes, strict=True)]
     arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in range(first, width)]

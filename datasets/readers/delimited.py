@@ -18,7 +18,7 @@ from gdm_core.errors import DataError
 from gdm_core.trials import working_precision
 
 from .doubts import Answers, Doubt
-from .header import MISSING, find_header, find_notation, is_number
+from .header import GROUPED, MISSING, Row, find_notation, find_top, is_value
 from .roles import looks_like_time
 from .source import BoundedStream, Source, brief, refuse_damage
 
@@ -26,25 +26,39 @@ _DELIMITERS = (",", ";", "\t", "|")
 SPACES = r"\s+"
 _SEPARATOR_LINE = re.compile(r"""^\s*["']?sep=([,;|\t])["']?[\s;,]*$""", re.IGNORECASE)
 _WEB_PAGE = re.compile(rb"\s*<(!doctype html|html|\?xml)", re.IGNORECASE)
-_EPOCH = re.compile(r"^\s*1\d{9}(\.\d+)?\s*$")  # seconds since 1970
-_MAX_PREAMBLE = 50  # lines before the header
+_LINES = 400  # that decide about the layout
+
+
+class EmptyTableError(DataError):
+    """A table without rows."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Format of a text table."""
+    """Format of a text table.
+
+    names     of the columns; the first row of values if `above` is empty
+    above     the rows of names, units and groups
+    skipped   lines before the first row of values
+    preamble  lines before the names that are neither blank nor comments
+    declared  whether the file names its delimiter
+    rate_hz   as the lines above the names give it
+    rows      the first rows of values
+    thousands sign between thousands
+    """
 
     encoding: str
     delimiter: str
     decimal: str
-    header: tuple[str, ...]  # names of the columns, or the first row if there is no header
-    skipped: int  # lines before the header
-    rows: tuple[tuple[str, ...], ...] = field(repr=False)  # the first rows, header included
-    preamble: int = 0  # lines before the header that are neither blank nor comments
-    n_header: int = 1  # rows of names
-    thousands: str = ""  # sign between thousands
-    rate_hz: float | None = None  # as the lines above the header give it
-    doubts: tuple[Doubt, ...] = ()
+    thousands: str
+    names: Row
+    above: tuple[Row, ...]
+    skipped: int
+    preamble: int
+    declared: bool
+    rate_hz: float | None
+    doubts: tuple[Doubt, ...]
+    rows: tuple[Row, ...] = field(repr=False)
 
 
 def sniff(source: Source, answers: Answers | None = None) -> Layout:
@@ -56,45 +70,26 @@ def sniff(source: Source, answers: Answers | None = None) -> Layout:
     lines = list(io.StringIO(head.decode(encoding, errors="replace"), newline=""))
     if len(head) == 1 << 18 and len(lines) > 1:
         lines.pop()  # incomplete
-    skipped = _first_line(lines, 0)
-    declared = _SEPARATOR_LINE.match(lines[skipped]) if skipped < len(lines) else None
-    if declared:  # Excel's "sep=;" line
-        skipped = _first_line(lines, skipped + 1)
-    before, lines = lines[:skipped], lines[skipped : skipped + 200]
-    if not lines:
-        raise DataError(f"{source.name} has no rows.")
-    delimiter, rows = _delimiter(lines, (declared[1],) if declared else _DELIMITERS, source)
-    preamble = _preamble(lines, delimiter, rows, source)
-    if preamble:
-        rows = _split(lines[preamble:], delimiter, source)
-    elif before and (names := _names_in_comment(before[-1], delimiter, rows, source)):
-        rows, skipped = [names, *rows], skipped - 1
-    rate = _rate_above("".join([*before, *lines[:preamble]]))
-    if (
-        len(rows) > 2
-        and all(_EPOCH.match(cell) for cell in rows[0])
-        and len(set(rows[1])) == 1
-        and is_number(rows[1][0])
-    ):
-        rate, rows, skipped = float(rows[1][0]), rows[2:], skipped + 2  # start and rate, as Empatica writes them
-    cells = [cell for row in rows[1:] for cell in row]
-    decimal, thousands, doubts = find_notation(cells, delimiter, answers or {})
-    names, n_header, unnamed = find_header(rows, answers or {})
-    n_preamble = sum(bool(line.strip()) for line in lines[:preamble])
-    doubts = (*doubts, *unnamed)
-    return Layout(
-        encoding,
-        delimiter,
-        decimal,
-        names,
-        skipped + preamble,
-        tuple(rows),
-        n_preamble,
-        n_header,
-        thousands,
-        rate,
-        doubts,
+    lines = lines[:_LINES]
+    top = next((i for i, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")), len(lines))
+    if top == len(lines):
+        raise EmptyTableError(f"{source.name} has no rows.")
+    declared = _SEPARATOR_LINE.match(lines[top])  # Excel's "sep=;" line
+    past = top + 1 if declared else 0
+    delimiter, numbered = _delimiter(lines[past:], (declared[1],) if declared else _DELIMITERS, source)
+    rows = [row for _, row in numbered]
+    found = find_top(rows, answers or {})
+    first_name = found.first - len(found.rows)
+    skipped = past + numbered[found.first - 1][0] if found.first else past
+    above = "".join(lines[: past + numbered[first_name - 1][0]]) if first_name else ""
+    preamble = sum(1 for line in above.splitlines()[past:] if line.strip() and line.lstrip()[0] not in "#%")
+    decimal, thousands, doubts = find_notation(
+        [cell for row in rows[found.first :] for cell in row], delimiter, answers or {}
     )
+    return Layout(
+        encoding, delimiter, decimal, thousands, found.names, found.rows, skipped, preamble, bool(declared),
+        found.rate_hz or _rate_above(above), (*doubts, *found.doubts), tuple(rows[found.first :]),
+    )  # fmt: skip
 
 
 def _rate_above(text: str) -> float | None:
@@ -104,41 +99,6 @@ def _rate_above(text: str) -> float | None:
     if epoch and (seconds := 3600 * int(epoch[1]) + 60 * int(epoch[2]) + int(epoch[3])):
         rates.add(1 / seconds)
     return rates.pop() if len(rates) == 1 else None
-
-
-def _first_line(lines: list[str], start: int) -> int:
-    """Return the index of the first line that is neither blank nor a comment."""
-    content = (i for i, line in enumerate(lines) if i >= start and line.strip() and not line.lstrip().startswith("#"))
-    return next(content, len(lines))
-
-
-def _is_header(cells: tuple[str, ...]) -> bool:
-    """Return True if a row has no number, so it can only be names."""
-    return any(cell.strip() for cell in cells) and not any(is_number(cell) for cell in cells)
-
-
-def _preamble(lines: list[str], delimiter: str, rows: list[tuple[str, ...]], source: Source) -> int:
-    """Count the lines before the header, which have fewer fields; the header has no number."""
-    width = Counter(len(row) for row in rows).most_common(1)[0][0]
-    if width < 2 or len(rows[0]) >= width:
-        return 0
-    for i, line in enumerate(lines[:_MAX_PREAMBLE]):
-        cells = next(iter(_split([line], delimiter, source)), ())
-        if len(cells) >= width:
-            # a device's report, as of ActiGraph, may stand above rows without names
-            if cells[0].rstrip().endswith("="):
-                continue
-            report = i > 2 and all(len(row) < width - 1 or row[0].rstrip().endswith("=") for row in rows[:i])
-            return i if len(cells) == width and (_is_header(cells) or report) else 0
-    return 0
-
-
-def _names_in_comment(line: str, delimiter: str, rows: list[tuple[str, ...]], source: Source) -> tuple[str, ...] | None:
-    """Return the names in a comment directly above numeric rows, as numpy.savetxt writes it."""
-    if not line.lstrip().startswith("#") or not all(is_number(cell) for cell in rows[0]) or len(rows[0]) < 2:
-        return None
-    cells = _split([line.lstrip().lstrip("#").lstrip(" ")], delimiter, source)
-    return cells[0] if cells and len(cells[0]) == len(rows[0]) and _is_header(cells[0]) else None
 
 
 def _encoding(head: bytes, source: Source) -> str:
@@ -158,38 +118,39 @@ def _encoding(head: bytes, source: Source) -> str:
     return "utf-8"
 
 
-def _delimiter(lines: list[str], choices: tuple[str, ...], source: Source) -> tuple[str, list[tuple[str, ...]]]:
-    """Return the delimiter that splits lines most evenly, and the rows."""
-    best: tuple[float, str, list[tuple[str, ...]]] | None = None
-    for delimiter in choices:
-        rows = _split(lines, delimiter, source)
-        if not rows:
+def _delimiter(lines: list[str], choices: tuple[str, ...], source: Source) -> tuple[str, list[tuple[int, Row]]]:
+    """Return the delimiter that splits the last half of the lines most evenly, and all rows with their last lines."""
+    best: tuple[float, str, list[tuple[int, Row]]] | None = None
+    for delimiter in (*choices, SPACES):
+        numbered = _split(lines, delimiter, source)
+        body = [row for _, row in numbered[len(numbered) // 2 :]]
+        if not body:
             continue
-        width, count = Counter(len(row) for row in rows).most_common(1)[0]
-        score = (count / len(rows)) * (width > 1) * (1 + 1e-3 * min(width, 100))
+        width = Counter(len(row) for row in body).most_common(1)[0][0]
+        share = sum(len(row) == width for _, row in numbered) / len(numbered)
+        score = share * (width > 1) * (1 + 1e-3 * min(width, 100))
+        if delimiter == SPACES:  # sentences contain spaces too, so require numbers
+            values = sum(is_value(cell) for row in body for cell in row) / sum(map(len, body))
+            if (best and best[0]) or len(choices) == 1 or share < 0.9 or values < 0.7:
+                continue
         if best is None or score > best[0]:
-            best = (score, delimiter, rows)
+            best = (score, delimiter, numbered)
     if best is None:
-        raise DataError(f"{source.name} has no rows.")
-    if best[0] == 0 and len(choices) > 1:
-        rows = _split(lines, SPACES, source)
-        width, count = Counter(len(row) for row in rows).most_common(1)[0]
-        cells = [cell for row in rows[1:] for cell in row]
-        # sentences contain spaces too, so require numeric rows
-        if width > 1 and count >= 0.9 * len(rows) and sum(map(is_number, cells)) >= 0.7 * len(cells) > 0:
-            return SPACES, rows
+        raise EmptyTableError(f"{source.name} has no rows.")
     return best[1], best[2]
 
 
-def _split(lines: list[str], delimiter: str, source: Source) -> list[tuple[str, ...]]:
+def _split(lines: list[str], delimiter: str, source: Source) -> list[tuple[int, Row]]:
     """Split the non-blank lines into cells."""
-    if delimiter == SPACES:
-        return [tuple(line.split()) for line in lines if line.strip()]
+    spaced = delimiter == SPACES
     with refuse_damage(f"{source.name} is not a readable text table", kinds=(csv.Error,)):
-        return [tuple(row) for row in csv.reader(lines, delimiter=delimiter) if row]
+        reader = csv.reader(
+            [" ".join(line.split()) for line in lines] if spaced else lines, delimiter=" " if spaced else delimiter
+        )
+        return [(reader.line_num, tuple(row)) for row in reader if row]
 
 
-def unique_names(names: list[str] | tuple[str, ...]) -> tuple[list[str], list[str]]:
+def unique_names(names: list[str] | Row) -> tuple[list[str], list[str]]:
     """Return names without extra spaces and repeats, and notes on repeated names."""
     unique: list[str] = []
     repeats: list[str] = []
@@ -216,7 +177,7 @@ _CHUNK_ROWS = 100_000
 # bytes, which pandas may drop): the cell becomes text, from which the mark is removed later.
 _LONG_EXPONENT = re.compile(r'([eE])(?=["+\-0-9\0]{5})')
 _MAYBE_LONG = re.compile(r'[eE]["+\-0-9\0]{0,4}\Z')
-_GROUPS = {",": r"^\s*[-+]?\d{1,3}(,\d{3})+(\.\d*)?\s*$", ".": r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?\s*$"}
+_NEAR = 50  # rows below the names, where they may be missing
 _MARK = "\ue000"  # a private-use character
 
 
@@ -225,30 +186,29 @@ def read_delimited(
 ) -> tuple[pd.DataFrame, list[str], tuple[Doubt, ...], float | None]:
     """Read the table, and return it with notes and doubts about its format, and the rate above it."""
     layout = sniff(source, answers)
-    header = layout.header if layout.n_header else tuple(f"column {i + 1}" for i in range(len(layout.header)))
+    if not layout.rows:
+        raise EmptyTableError(f"{source.name} has a header but no rows.")
+    header = layout.names if layout.above else tuple(f"column {i + 1}" for i in range(len(layout.names)))
     names, notes = unique_names(header)
-    body = layout.rows[layout.n_header :]
-    if not body:
-        raise DataError(f"{source.name} has a header but no rows.")
-    widths = Counter(len(row) for row in body)
+    widths = Counter(len(row) for row in layout.rows)
     if widths.most_common(1)[0][0] == len(names) + 1:  # rows end in a delimiter, or start with an unnamed row number
-        trailing = all(not row[-1].strip() for row in body if len(row) == len(names) + 1)
+        trailing = all(not row[-1].strip() for row in layout.rows if len(row) == len(names) + 1)
         names = [*names, "column after the last"] if trailing else ["row", *names]
     source.check_size(columns=len(names))
-    if len(body[0]) > len(names):  # pandas would spend seconds on building an index
+    if len(layout.rows[0]) > len(names):  # pandas would spend seconds on building an index
         raise _too_many_fields(source, names)
-    if not layout.n_header:
-        notes.append("there is no header line; columns are numbered")
-    if layout.delimiter != ",":
-        notes.append(f"fields are separated by {_DELIMITER_NAMES.get(layout.delimiter, layout.delimiter)}")
-    if layout.preamble:
-        notes.append(f"{layout.preamble} lines before the header were skipped")
-    if layout.decimal == ",":
-        notes.append("decimals are written with a comma")
-    if layout.rate_hz:
-        notes.append(f"the lines above the table give {layout.rate_hz:.4g} Hz")
-    if layout.n_header == 2:
-        notes.append("names are in two rows")
+    for said, note in (
+        (not layout.above, "there is no header line; columns are numbered"),
+        (
+            layout.delimiter != "," and not layout.declared,
+            f"fields are separated by {_DELIMITER_NAMES.get(layout.delimiter, layout.delimiter)}",
+        ),
+        (layout.preamble, f"{layout.preamble} lines before the header were skipped"),
+        (layout.decimal == ",", "decimals are written with a comma"),
+        (layout.rate_hz, f"the lines above the table give {layout.rate_hz or 0:.4g} Hz"),
+        (len(layout.above) > 1, f"names are in {len(layout.above)} rows"),
+    ):
+        notes += [note] if said else []
     return read_body(source, layout, names), notes, layout.doubts, layout.rate_hz
 
 
@@ -273,7 +233,6 @@ def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
                 decimal=layout.decimal,
                 header=None,
                 names=names,
-                skiprows=layout.n_header,
                 na_values=list(MISSING),
                 skip_blank_lines=True,
                 low_memory=False,
@@ -294,7 +253,7 @@ def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
         except (csv.Error, OverflowError, ValueError) as error:  # from pandas
             raise DataError(f"{source.name}: {_explain(brief(error), layout)}") from error
     if not seen:
-        raise DataError(f"{source.name} has a header but no rows.")
+        raise EmptyTableError(f"{source.name} has a header but no rows.")
     return join_pieces(pieces)
 
 
@@ -328,7 +287,7 @@ def _explain(message: str, layout: Layout) -> str:
     if found:
         line = int(found[2]) + layout.skipped
         advice = "Correct the line, or its quotes."
-        if layout.n_header and int(found[2]) <= 1 + _MAX_PREAMBLE and int(found[3]) > len(layout.header):
+        if layout.above and int(found[2]) <= _NEAR and int(found[3]) > len(layout.names):
             advice = "Remove lines above it that are not part of the table, or correct the line or its quotes."
         return f"line {line} has {found[3]} fields where {found[1]} are expected. {advice}"
     return f"the text cannot be split into rows and columns ({message.strip()})."
@@ -346,7 +305,7 @@ def compact(frame: pd.DataFrame, thousands: str = "") -> pd.DataFrame:
             words = column.astype(str)
             if words.str.contains(_MARK, regex=False).any():
                 words = words.str.replace(_MARK, "", regex=False)
-            if thousands and (grouped := words.str.match(_GROUPS[thousands])).any():
+            if thousands and (grouped := words.str.match(GROUPED[thousands])).any():
                 words = words.mask(grouped, words.str.replace(thousands, "", regex=False))
             columns[name] = words.where(column.notna(), None).astype("category")
         elif column.dtype == np.float64 and not (

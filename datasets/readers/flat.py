@@ -27,6 +27,7 @@ _ANIMALS = _words(
 )
 _LAST = re.compile(r"^(?P<stem>.+?)[ _.\-]+(?P<axis>x|y|z|likelihood|score|confidence|p)$", re.IGNORECASE)
 _FIRST = re.compile(r"^(?P<axis>x|y|z)(?:[ _.\-]+(?=\D)|(?=\d))(?P<stem>.+)$", re.IGNORECASE)
+_BRACKETS = re.compile(r" *[(\[][^)\]]*[)\]]$")  # a unit
 _WORDS = re.compile(r"[ _.\-]+")
 _MOST_ANIMALS = 50
 _MOST_WORDS = 3  # in the name of an animal
@@ -43,9 +44,10 @@ def flat_columns(
 
     animals   known animals, which the names of columns begin with
     """
-    split = [_LAST.match(name.strip()) for name in names]
+    bare = [_BRACKETS.sub("", name.strip()) for name in names]
+    split = [_LAST.match(name) for name in bare]
     if not any(split):
-        split = [_FIRST.match(name.strip()) for name in names]
+        split = [_FIRST.match(name) for name in bare]
     seconds = {found["stem"] for found in split if found and found["axis"].lower() == "y"}
     stems = {
         found["stem"]: None for found in split if found and found["axis"].lower() == "x" and found["stem"] in seconds

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import csv
+import io
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -16,15 +19,10 @@ from gdm_core.text import first_of
 
 from .archives import open_archive, read_arrays, to_strings
 from .deeplabcut import looks_like_deeplabcut
-from .delimited import compact, join_pieces, read_delimited, sniff, unique_names
+from .delimited import EmptyTableError, compact, join_pieces, read_delimited, sniff, unique_names
 from .doubts import Answers, Doubt
-from .header import find_header
 from .roles import is_numeric
 from .source import DAMAGE, Source, refuse_damage
-
-_MAX_ABOVE = 50  # lines before the header
-_ROWS = 200  # that decide whether there is a header
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,8 @@ class Parsed:
     rate_hz: float | None = None
 
 
-def read_workbook(source: Source, sheet: str | None, answers: Answers) -> Parsed:
-    """Read a sheet of a workbook.
+def _read_workbook(source: Source, sheet: str | None, answers: Answers) -> Parsed:
+    """Read a sheet of a workbook, as text.
 
     By default it is the first sheet with a numeric column, since a sheet of remarks often comes first.
     """
@@ -48,81 +46,50 @@ def read_workbook(source: Source, sheet: str | None, answers: Answers) -> Parsed
 
     with open_archive(source):  # refuses a workbook that would unpack to too much
         pass
-    what = f"{source.name} is not a readable workbook"
+    what, found = f"{source.name} is not a readable workbook", dict[str, Parsed]()
     with source.open() as raw, refuse_damage(what, "Save it again, or as CSV."):
         book = load_workbook(raw, read_only=True, data_only=True, keep_links=False)
         names = tuple(str(page.title) for page in book.worksheets)
         if sheet is not None and sheet not in names:
             raise ConfigError(f"{source.name} has no sheet {sheet!r}; it has {', '.join(names)}.")
         pages = [page for page in book.worksheets if sheet is None or page.title == sheet]
-        frame, notes, title, doubts = _choose_sheet(pages, source, answers)
-    if others := [name for name in names if name != title]:
-        notes = [f"only the sheet {title!r} was read; other sheets: {first_of(others, 5)}", *notes]
-    return Parsed(frame, notes, names, title, doubts)
+        for page in pages:
+            content = _write_text(page, source)
+            with suppress(EmptyTableError):
+                frame, notes, doubts, rate = read_delimited(Source(source.name, len(content), content), answers)
+                found[page.title] = Parsed(frame, notes, names, page.title, doubts, rate)
+                if any(is_numeric(frame[name]) for name in frame.columns):
+                    break
+    if not found:
+        where = f"The sheet {pages[0].title!r} of {source.name}" if len(pages) == 1 else f"Each sheet of {source.name}"
+        raise DataError(f"{where} has no row below a header. Add rows, or save it as CSV.")
+    *_, last = found.values()
+    chosen = last if any(is_numeric(last.frame[name]) for name in last.frame.columns) else next(iter(found.values()))
+    others = [name for name in names if name != chosen.sheet]
+    only = [f"only the sheet {chosen.sheet!r} was read; other sheets: {first_of(others, 5)}"] if others else []
+    return replace(chosen, notes=[*only, *chosen.notes])
 
 
-def _choose_sheet(
-    pages: list[Any], source: Source, answers: Answers
-) -> tuple[pd.DataFrame, list[str], str, tuple[Doubt, ...]]:
-    """Read the first sheet with a numeric column, or else the first table."""
-    best: tuple[pd.DataFrame, list[str], str, tuple[Doubt, ...]] | None = None
-    for page in pages:
-        rows = _read_rows(page, source)
-        if len(rows) < 2:
-            continue
-        above = _find_header(rows)
-        top = [tuple("" if cell is None else str(cell) for cell in row) for row in rows[above : above + _ROWS]]
-        header, n_header, doubts = find_header(top, answers)
-        names, notes = unique_names(header if n_header else [f"column {j + 1}" for j in range(len(header))])
-        if above:
-            notes = [*notes, f"{above} lines before the header were skipped"]
-        # convert each column separately: pandas fails on very large integers if it infers types
-        columns = {name: _parse_cells([row[j] for row in rows[above + n_header :]]) for j, name in enumerate(names)}
-        frame = compact(pd.DataFrame(columns))
-        if any(is_numeric(frame[name]) for name in names):
-            return frame, notes, str(page.title), doubts
-        best = best or (frame, notes, str(page.title), doubts)
-    if best is None:
-        where = f"the sheet {pages[0].title!r} of {source.name}" if len(pages) == 1 else f"each sheet of {source.name}"
-        raise DataError(f"{where[0].upper()}{where[1:]} has no row below a header. Add rows, or save it as CSV.")
-    return best
-
-
-def _read_rows(page: Any, source: Source) -> list[Row]:
-    """Return a sheet's rows without empty ends, padded to equal width."""
-    rows: list[Row] = []
-    width = 0
+def _write_text(page: Any, source: Source) -> bytes:
+    """Return a sheet as text with tabs."""
+    rows: list[list[str]] = []
     for cells in page.iter_rows(values_only=True):
-        source.check_size(columns=max(1, len(cells)))
-        if rows or any(cell is not None for cell in cells):
-            rows.append(tuple(cells))
-            width = max(width, len(cells))
-        if len(rows) * max(width, 1) > min(source.limits.values, 50_000_000) or len(rows) > source.limits.rows:
+        rows.append([_write_cell(cell) for cell in cells])
+        if len(rows) * max(1, len(cells)) > min(source.limits.values, 50_000_000) or len(rows) > source.limits.rows:
             raise DataError(f"{source.name} is too large for a workbook. Save it as CSV or Parquet.")
-    while rows and all(cell is None for cell in rows[-1]):
+    while rows and not any(rows[-1]):
         rows.pop()
-    return [row + (None,) * (width - len(row)) for row in rows]
+    width, out = max(map(len, rows), default=1), io.StringIO()
+    csv.writer(out, delimiter="\t", lineterminator="\n").writerows(
+        [["sep=\t"], *(row + [""] * (width - len(row)) for row in rows)]
+    )
+    return out.getvalue().encode()
 
 
-def _find_header(rows: list[Row]) -> int:
-    """Return the index of the header, the first full row, if it is text."""
-    filled = [sum(cell is not None for cell in row) for row in rows[: 4 * _MAX_ABOVE]]
-    usual = Counter(filled).most_common(1)[0][0]
-    for i in range(min(_MAX_ABOVE, len(rows) - 1)):
-        # the name of the first column, of row numbers, may be missing
-        if filled[i] >= usual or (filled[i] == usual - 1 and rows[i][0] is None):
-            return i if all(isinstance(cell, str | None) for cell in rows[i]) else 0
-    return 0
-
-
-def _parse_cells(cells: list[Any]) -> pd.Series[Any]:
-    """Convert cells to numbers or dates if all are, or else to text."""
-    present = [value for value in cells if value is not None]
-    if present and all(isinstance(value, int | float) for value in present):
-        return pd.Series(pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce"))
-    if present and all(hasattr(value, "year") for value in present):
-        return pd.Series(pd.to_datetime(pd.Series(cells, dtype=object), errors="coerce"))
-    return pd.Series([None if value is None else str(value) for value in cells], dtype=object)
+def _write_cell(cell: Any) -> str:
+    if isinstance(cell, datetime):
+        return str(cell.date() if cell.time() == time() else cell)
+    return "" if cell is None else str(pd.Timedelta(cell) if isinstance(cell, timedelta) else cell)
 
 
 READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
@@ -144,7 +111,7 @@ def read_frame(source: Source, sheet: str | None = None, answers: Answers | None
     if source.packed:
         raise DataError(f"{source.name}: only text tables may be compressed with gzip. Unpack it first.")
     if workbook:
-        return read_workbook(source, sheet, answers or {})
+        return _read_workbook(source, sheet, answers or {})
     if (read := READERS.get(source.suffix)) is not None:
         return read(source, answers or {})
     raise DataError(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .roles import Role, columns_with, is_numeric
+from .roles import Role, columns_with, is_numeric, numeric_values
 
 _KEY = re.compile(r"^(recording|file|file ?name|video|animal|subject|mouse|rat|participant|id)s?$")
 _FILE = re.compile(r"^(recording|file|file ?name|video)s?$")
 _IMAGE = re.compile(r"\.(?:png|jpe?g|tiff?|bmp)$", re.IGNORECASE)
 _CONDITION = re.compile(r"^(group|treatment|condition|drug|dose|dosage|sex|genotype|strain|cohort)s?$")
-_START, _STOP = re.compile(r"^(start|onset|begin)"), re.compile(r"^(stop|end|offset)")
+_START, _STOP = re.compile(r"^(start|onset|begin)"), re.compile(r"^(stop|end|offset|duration|run length)")
 _STATES = re.compile(r"(state|label|cluster|behaviou?r|syllable)s?$")
 _SHARE = re.compile(r"(p|prob|state)[ _]?\d+$")
 _MOST = 1_000  # rows of a sheet
@@ -39,10 +40,17 @@ def refuse_other_tables(frame: pd.DataFrame, roles: dict[str, Role], name: str) 
         raise DataError(
             f"{name} is a sheet of conditions, with one row for each {ids[0]}. Open it in Study, with the recordings."
         )
-    labels = columns_with(roles, Role.LABEL)
+    labelled = any(_STATES.search(keys[column]) for column in columns_with(roles, Role.LABEL))
     soft = channels and all(_SHARE.match(keys[column]) for column in channels)
-    if (soft or not channels) and any(_STATES.search(keys[column]) for column in labels):
+    if ((soft or not channels) and labelled) or _is_one_hot(frame, channels):
         raise DataError(
             f"{name} has labels or states but no channels. Upload the recording, and this file as its labels; Study reads "
             "states of other tools."
         )
+
+
+def _is_one_hot(frame: pd.DataFrame, channels: list[str]) -> bool:
+    """Return True if each row has a one in one of several columns, as DeepEthogram writes behaviours."""
+    if len(channels) < 2 or not all(set(frame[name].unique()) == {0, 1} for name in channels):
+        return False
+    return bool((np.sum([numeric_values(frame[name]) for name in channels], axis=0) == 1).all())

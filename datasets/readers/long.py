@@ -11,7 +11,7 @@ import pandas as pd
 from gdm_core.text import plural
 
 from .dates import is_clock, parse_times
-from .roles import format_cell, is_numeric, looks_like_time, numeric_values
+from .roles import format_cell, is_numeric, is_time_column, looks_like_time, numeric_values
 
 _RECORDING = re.compile(r"^(recording|session|trial|video|file)([ _]?(id|no|number|name))?$")
 _TRACK = re.compile(r"^(track|individual|instance)s?([ _]?(id|no|number|name|idx))?$")
@@ -60,8 +60,6 @@ def widen(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...], list[str]
 
 def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return a table in which a column of dates and one of times of day are one."""
-    days = {name: _dates_only(frame[name]) for name in frame.columns if frame[name].dtype.kind == "M"}
-    frame = frame.assign(**{name: column for name, column in days.items() if column is not None})
     texts = [str(name) for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype)]
     words = {name: frame[name].cat.categories.astype(str).to_series() for name in texts if frame[name].notna().all()}
     dates = [
@@ -75,19 +73,30 @@ def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return frame, [f"{dates[0]!r} and {times[0]!r} are one clock"]
 
 
-def _dates_only(column: pd.Series[Any]) -> pd.Series[Any] | None:
-    """Return dates of a workbook as text, or None for other times."""
-    same = column.notna().all() and (column == column.dt.normalize()).all() and column.duplicated().any()
-    return column.dt.strftime("%Y-%m-%d").astype("category") if same else None
-
-
-def drop_totals(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table without rows of totals or means at its end."""
+def drop_remarks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table without totals at its end, and without rows of text or nothing among numbers, such as names again."""
     kept = len(frame)
     while kept > 1 and any(isinstance(cell, str) and _TOTAL.match(cell.strip()) for cell in frame.iloc[kept - 1]):
         kept -= 1
-    notes = [f"{plural(len(frame) - kept, 'row')} of totals or means at the end left out"] if kept < len(frame) else []
-    return frame.iloc[:kept] if notes else frame, notes
+    out = np.arange(len(frame)) >= kept
+    numeric = [name for name in frame.columns if is_numeric(frame[name])]
+    blank = np.full(len(frame), bool(numeric))
+    for name in numeric:
+        blank &= np.isnan(numeric_values(frame[name]))
+        if not blank.any():
+            break
+    if blank.any():
+        rows = frame[blank]
+        clocks = [name for name in frame.columns if name not in numeric and is_time_column(frame[name])]
+        text = rows[numeric].notna().any(axis=1) | ~rows[clocks].astype(str).apply(_has_digits).all(axis=1)
+        timed = any(looks_like_time(str(name).strip().lower()) for name in [*numeric, *clocks])
+        out[blank] |= text.to_numpy() | (timed & rows.isna().all(axis=1).to_numpy())
+    note = f"{plural(int(out.sum()), 'row')} of totals, remarks or nothing left out"
+    return (frame[~out].reset_index(drop=True), [note]) if out.any() else (frame, [])
+
+
+def _has_digits(cells: pd.Series[Any]) -> pd.Series[Any]:
+    return cells.str.contains(r"\d", regex=True)
 
 
 def _takes_turns(frame: pd.DataFrame, ids: list[str], lower: dict[str, str]) -> bool:

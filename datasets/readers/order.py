@@ -18,6 +18,7 @@ Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _REGULAR = 0.9  # share of steps within a tenth of the usual one
 _LOCAL = 10  # rows that a row may be from its place in time
+_FEW = 0.05  # share of rows out of place
 _SHORTEST = 10  # rows of a recording
 _OFTEN = 0.2  # share of repeated times that suggests rounded times
 _MAX_ROWS = 20_000_000
@@ -47,6 +48,9 @@ def arrange(seconds: Floats, trials: Sequence[tuple[str, Rows]], answers: Answer
     frames    whether times count frames
     """
     seconds, notes, doubts = seconds.copy(), list[str](), list[Doubt]()
+    known = seconds[np.isfinite(seconds)]
+    if len(known) < 2 or not np.ptp(known) > 0:
+        raise DataError("The time column never increases. Choose another column, or none and enter the rate.")
     named = [(name, rows, _known_times(seconds[rows])) for name, rows in trials]
     back = [int((np.diff(times) < 0).sum()) for _, _, times in named]
     if sum(back):
@@ -101,8 +105,10 @@ def _is_shuffled(times: Floats) -> bool:
         return True
     if not (sorted_steps > 0).all():
         return False
-    near = int(np.abs(order - np.arange(len(times))).max()) <= _LOCAL
-    return _regularity(sorted_steps) >= _REGULAR or ((steps < 0).mean() <= 0.01 and near)
+    if np.abs(order - np.arange(len(times))).max() <= _LOCAL and (steps < 0).mean() <= _FEW:
+        return True
+    in_order = len(times) / (1 + (steps < 0).sum())  # rows in a row; many suggest recordings or the end of summer time
+    return _regularity(sorted_steps) >= _REGULAR and bool(in_order < _SHORTEST)
 
 
 def _regularity(steps: Floats) -> float:

@@ -20,7 +20,7 @@ from .dates import parse_times, sample_of
 # Pandas' parser overruns its memory on such exponents and crashes the server; the values are 0 or infinite anyway.
 _LONG_EXPONENT = r"[eE][+-]?\d{5}"
 # 1,234.5 or 1,234,567 and 1.234,5: only unambiguous cells reveal the notation of a column
-_COMMA_GROUPS = r"^\s*[-+]?(\d{1,3}(,\d{3})+\.\d*|\d{1,3}(,\d{3}){2,})\s*$"
+_COMMA_GROUPS = r"^\s*[-+]?(\d{1,3}(,\d{2,3})*,\d{3}\.\d*|\d{1,3}(,\d{2,3})+,\d{3})\s*$"
 _POINT_GROUPS = r"^\s*[-+]?\d{1,3}(\.\d{3})+,\d*\s*$"
 # the Unicode minus, and spaces or apostrophes between thousands
 _SPELLINGS = (("^[\u2212\u2013]", "-"), (r"(?<=\d)[ \u00a0\u202f'\u2019](?=\d{3}(\D|$))", ""))
@@ -50,7 +50,7 @@ def _parse_notations(text: pd.Series[Any]) -> npt.NDArray[np.float64]:
         if units[1].nunique() == 1:  # one unit
             rest = units[0].where(units[1].notna(), rest)
         if rest.str.match(_COMMA_GROUPS).any():
-            rest = rest.str.replace(r",(?=\d{3}(\D|$))", "", regex=True)
+            rest = rest.str.replace(r",(?=(\d{2},)*\d{3}(\D|$))", "", regex=True)
         grouped = rest.str.match(_POINT_GROUPS)
         rest = rest.mask(grouped, rest.str.replace(".", "", regex=False))
         numbers[lost] = _parse(rest.str.replace(",", ".", regex=False))
@@ -109,15 +109,18 @@ _TIME = re.compile(
     r"elapsed|utc|ts|datenum|minutes?|hours?)([ _(\[./].*)?$|_(time|s|ms)$|"
     r"^(trial|recording|elapsed|video|relative|system|session)[ _]time([ _(\[./].*)?$"
 )
+_CLOCK = re.compile(r"(^|[^a-z])(time|timestamp|clock)([^a-z]|$)")
 _FRAME = re.compile(
-    r"^(frames?|frame[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
+    r"^(frames?|(frame|sample)[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
 )
 _FRAME_NUMBER = re.compile(r"^(frames?|frame[ _]?(no|number|index|idx|id))$")
 _INDEX = re.compile(r"^(unnamed: ?0|level_0|__index_level_0__)$")
 _ROW_NUMBER = re.compile(
-    r"^(column 1|row|unnamed: ?0|index|level_0|__index_level_0__|#|no\.?|nr\.?)$"
+    r"^(column 1|row|record|unnamed: ?0|index|level_0|__index_level_0__|#|no\.?|nr\.?)$"
 )  # if it counts rows
-_LABEL = re.compile(r"label|behaviou?r|annotation|class$|state$|action$|activity|event$|target$|_prediction$")
+_LABEL = re.compile(
+    r"label|syllable|cluster|behaviou?r|annotation|class$|state$|action$|activity|event$|target$|_prediction$"
+)
 _GROUP = re.compile(
     r"^(trial|session|subject|animal|mouse|rat|id|group|recording|run|lap|segment|video|driver|file|episode|bout|fold|"
     r"sequence|series|participant|patient)([ _]?(id|no|number|name|index|num))?$"
@@ -139,8 +142,8 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     """Guess a role for each column."""
     roles = {str(name): _guess(str(name), frame[name], len(frame)) for name in frame.columns}
     times = columns_with(roles, Role.TIME)
-    if not times and FIRST_COLUMN in roles and _is_regular(frame[FIRST_COLUMN]):
-        roles[FIRST_COLUMN], times = Role.TIME, [FIRST_COLUMN]
+    if not times and (clock := _find_clock(frame, columns_with(roles, Role.CHANNEL))):
+        roles[clock], times = Role.TIME, [clock]
     # of several time columns, take the first that strictly increases
     best = next((name for name in times if _rises(frame[name])), times[0] if times else None)
     for name in times:
@@ -163,6 +166,15 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
             roles[lower[x]] = roles[lower[y]] = Role.POSITION
             break
     return roles
+
+
+def _find_clock(frame: pd.DataFrame, channels: list[str]) -> str:
+    """Return a column that rises and is called some kind of time, or else a first column with a fixed decimal step."""
+    for name in channels:
+        if _CLOCK.search(name.lower()) and _rises(frame[name]):
+            return name
+    first = str(frame.columns[0])
+    return first if first in channels and _is_regular(frame[first]) else ""
 
 
 def _find_copies(frame: pd.DataFrame, names: list[str]) -> list[str]:
@@ -286,6 +298,11 @@ def looks_like_time(key: str) -> bool:
     return bool(_TIME.search(key) or _FRAME_NUMBER.match(key))
 
 
+def may_be_time(name: str) -> bool:
+    """Return True if the name of a column says that it may be a time."""
+    return looks_like_time(name.strip().lower()) or _CLOCK.search(name.lower()) is not None
+
+
 def _lacks_frames(frame: pd.DataFrame, name: str, group: str | None) -> bool:
     """Return True if frame numbers do not count the rows, or those of each group."""
     values = pd.Series(numeric_values(frame[name]).astype(np.float64))
@@ -302,7 +319,7 @@ def is_row_number(column: pd.Series[Any]) -> bool:
 
 
 def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
-    key = name.strip().lower()
+    key = re.sub(r"( *[(\[][^)\]]*[)\]])+$", "", name.strip().lower()) or name  # without units
     if column.notna().sum() == 0:
         return Role.IGNORE
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
@@ -320,7 +337,7 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     whole = numeric and bool(np.all(np.mod(seen, 1) == 0))
     if _LABEL.search(key) and distinct <= _MAX_LABELS and (whole or not numeric):
         return Role.LABEL
-    if _TIME.search(key):
+    if _TIME.search(name.strip().lower()):
         return Role.TIME
     if _FRAME.match(key):
         return Role.IGNORE

@@ -12,9 +12,9 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .dates import compact_dates, is_clock, parse_times
+from .dates import compact_clock, compact_dates, is_clock, parse_times
 from .doubts import Answers, Doubt, require_answers
-from .roles import FIRST_COLUMN, numeric_values
+from .roles import may_be_time, numeric_values
 
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
 UNITS = (*_IN_SECONDS, "frames")
@@ -148,6 +148,8 @@ def read_times(column: pd.Series[Any], name: str, answers: Answers) -> Times:
         raise DataError(f"The time column {name!r} is empty. Choose another column, or none and enter the rate.")
     if "unit" not in answers and (dates := compact_dates(values)) is not None:
         return Times(_seconds_since_first(dates, name), "timestamps")
+    if "unit" not in answers and (clock := compact_clock(values)) is not None:
+        return Times(clock - clock[np.isfinite(clock)][0], "timestamps")
     doubt = Doubt("unit", f"In which unit is the time column {name!r}?", _possible_units(values, name))
     unit = replace(doubt, choices=UNITS).chosen(answers) if "unit" in answers else doubt.choices[0]
     first = values[np.isfinite(values)][0]
@@ -217,12 +219,14 @@ def _possible_units(values: npt.NDArray[np.float64], name: str) -> tuple[str, ..
     unit = _SPELLED[named[1]] if named else ""
     if unit and largest * _IN_SECONDS.get(unit, 1.0) < _LATEST:
         return (unit,)
+    if re.search(r"[(\[][^)\]]*/[^)\]]*[)\]]$", name):  # an unknown unit, such as s/256
+        return UNITS
     for unit, epoch in (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e9)):  # since 1970
         if largest > epoch:
             return (unit,)
     steps = np.abs(np.diff(seen))
     step = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
-    if name == FIRST_COLUMN:  # the file has no names
+    if not may_be_time(name):
         return ("s", "ms", "min", "frames")
     if any(low <= smallest and largest <= high for low, high in _DAY_RANGES) and 0 < step <= 1:
         return ("d",) if step < 1 / _FASTEST else ("d", "s", "frames")

@@ -157,7 +157,7 @@ MALICIOUS = {
     "many laughs": ("a.xlsx", lambda: workbook(lambda _: BOMB), "workbook"),
     "sheet of zeros": ("a.xlsx", lambda: workbook(lambda _: bytes(15_000_000)), "workbook"),
     "external link": ("a.h5", lambda: hdf(SLEAP | {"tracks": h5py.ExternalLink("/etc/passwd", "/x")}), "outside the file"),
-    "wide row": ("a.csv", lambda: b"a,b\n" + b"1,2," * 20_000 + b"\n", "fields"),
+    "wide row": ("a.csv", lambda: b"a,b\n" + b"1,2," * 20_000 + b"\n", "columns"),
     "gzip of zeros": ("a.csv.gz", lambda: gzip.compress(bytes(3_000_000)), "not text"),
 }  # fmt: skip
 

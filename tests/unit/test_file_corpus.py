@@ -9,7 +9,8 @@ from datasets import keypoints
 from datasets.keypoints import KeypointTable, Table
 from datasets.readers.doubts import Doubt
 from gdm_core.errors import DataError
-from tests.support.file_corpus import KINDS, Kind
+from tests.support.device_files import KINDS
+from tests.support.file_corpus import Kind
 
 
 def read(kind: Kind, answers: dict[str, str]) -> tuple[KeypointTable | Table, tuple[Doubt, ...]]:

@@ -296,7 +296,7 @@ def test_zero_points_are_missing():
 
 def test_other_files_raise_data_error():
     for data, name, says in (
-        (b"a,b\n1,2\n", "a.csv", "Open it as a table"),
+        (b"a,b\n1,2\n4,3\n", "a.csv", "Open it as a table"),
         (b"nonsense", "a.h5", "not an HDF5"),
         (b"\x89HDF\r\n\x1a\nnonsense", "a.h5", "not a readable HDF5"),
         (b"nonsense", "a.mp4", "readable: .csv"),
