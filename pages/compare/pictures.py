@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,17 @@ import streamlit as st
 
 from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict
 from gdm_core.analysis.matching import share_columns, to_columns
+from gdm_core.engine import FitSpec
 from gdm_core.engine.compare import Compared
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, points, typed
 from gdm_studio.plot.palette import MAX_STATES
-from pages.compare.settings import ComparedData
+from pages.compare.settings import ComparedData, ComparedSetting, labels
+from pages.lab import shipped
 from pages.ui import shell
-from pages.ui.plot import plot
+from pages.ui.exports import slug
+from pages.ui.plot import coming, plot
 
 ROW, TALL_ROW = 28, 58  # pixels of a strip, with tracks above it and without; and of an interval
 WIDE, MOST = 3, 4  # tracks side by side; and tracks in two columns
@@ -26,32 +30,35 @@ TRUTH = "truth"
 States = npt.NDArray[np.float32]
 
 
-def draw(source: ComparedData, found: Compared) -> None:
+def draw(source: ComparedData, chosen: list[ComparedSetting], found: Compared) -> None:
     """Draw the states of each model and the true ones as tracks, if there is a position, and as strips."""
     cells = first_cells(found)
-    if not cells:
+    stride = next(iter(cells.values())).stride if cells else 1
+    rows = align(source, found, stride, find_shipped(source, chosen))
+    if not rows:
         shell.empty("Fitting", "Each model appears when its first fit finishes.")
         return
-    rows = align(source, found)
-    stride = next(iter(cells.values())).stride
+    coming_rows = [label for label in found.cells if label not in rows and label not in found.failures]
+    places = [*rows, *coming_rows]
     trial = source.test[0]
     position = trial.position if len(source.test) == 1 else None
     if position is not None:
         step = timing(source, stride)["step"]
-        n_columns = 2 if len(rows) in (2, MOST) else min(len(rows), WIDE)
+        n_columns = 2 if len(places) in (2, MOST) else min(len(places), WIDE)
         columns = st.columns(n_columns, gap="small")
-        for i, (label, states) in enumerate(rows.items()):
+        for i, label in enumerate(places):
             if i and i % n_columns == 0:  # in rows: phones stack columns
                 columns = st.columns(n_columns, gap="small")
             with columns[i % n_columns]:
+                key = f"compare-track-{slug(label)}"
+                if (states := rows.get(label)) is None:
+                    coming(key, f"{label}: fitting", 225)
+                    continue
                 track = position[::stride][: len(states)]
-                plot(
-                    figures.track(track, states, title=label, height=225, width=3.0, step=step, caption=""),
-                    key=f"compare-track-{i}",
-                )
+                plot(figures.track(track, states, title=label, height=225, width=3.0, step=step, caption=""), key=key)
     strips = figures.state_strips(
         {label.split(" ")[0]: states for label, states in rows.items()},
-        height=60 + (TALL_ROW if position is None else ROW) * len(rows),
+        height=60 + (TALL_ROW if position is None else ROW) * len(places),
         caption="Held-out, first seed.",
         **timing(source, stride),
     )
@@ -63,6 +70,17 @@ def first_cells(found: Compared) -> dict[str, Cell]:
     return {label: next(iter(cells.values())) for label, cells in found.cells.items() if cells}
 
 
+def find_shipped(source: ComparedData, chosen: list[ComparedSetting]) -> dict[str, States]:
+    """Return the held-out states of models whose precomputed fits of seed 0 ship with the app."""
+    found = {}
+    for label, one in zip(labels(chosen), chosen, strict=True):
+        result = shipped.find_result(FitSpec(one.family, {**one.config, "seed": 0}, source.train, test=source.test))
+        known = None if result is None else result.states
+        if known is not None and known.held_out == source.test.fingerprint:
+            found[label] = np.concatenate([known.soft(len(known.train) + i) for i in range(len(known.test))])
+    return found
+
+
 def timing(source: ComparedData, stride: int) -> dict[str, Any]:
     """Return the step and the unit of a time axis on which every `stride`-th sample is shown."""
     rate = source.test[0].rate_hz
@@ -71,13 +89,19 @@ def timing(source: ComparedData, stride: int) -> dict[str, Any]:
 
 
 # ---- one colour per state -------------------------------------------------------------------------------------------
-def align(source: ComparedData, found: Compared) -> dict[str, States]:
-    """Return label -> states of the first seed in shared columns, after the true states if all are known."""
-    cells = first_cells(found)
-    rows = {label: cell.states for label, cell in cells.items()}
+def align(source: ComparedData, found: Compared, stride: int, precomputed: Mapping[str, States]) -> dict[str, States]:
+    """Return label -> states of the first seed in shared columns, after the true states if all are known.
+
+    precomputed   states of models that have no fit yet
+    """
+    rows = {label: states[::stride] for label, states in precomputed.items()}
+    rows |= {label: cell.states for label, cell in first_cells(found).items()}
+    rows = {label: rows[label] for label in found.cells if label in rows}
     if all(trial.states is not None for trial in source.test):
         truth = np.concatenate([np.asarray(trial.states, np.float32) for trial in source.test])
-        rows = {TRUTH: truth[:: next(iter(cells.values())).stride]} | rows
+        rows = {TRUTH: truth[::stride]} | rows
+    if not rows:
+        return {}
     columns = share_columns(list(rows.values()), MAX_STATES)
     n_columns = 1 + max(int(mine.max()) for mine in columns)
     return {label: to_columns(rows[label], mine, n_columns) for label, mine in zip(rows, columns, strict=True)}
@@ -85,7 +109,7 @@ def align(source: ComparedData, found: Compared) -> dict[str, States]:
 
 # ---- differences ----------------------------------------------------------------------------------------------------
 def differences(verdict: Verdict) -> Figure:
-    """Draw the difference of each pair with its interval; significant ones are dark."""
+    """Draw the difference of each pair with its interval; others are grey."""
     words, digits = MEASURES[verdict.measure]
     pairs = [d for d in verdict.differences if np.isfinite([d.mean, d.half]).all()]
     names = [f"{_short(d.first)} − {_short(d.second)}" for d in pairs]
@@ -102,7 +126,7 @@ def differences(verdict: Verdict) -> Figure:
             traces.append(points("markers", [d.mean for _, d in shown], (), f"%{{y}}: %{{x:.{digits}f}}") | look)
     rows = axis(type="category", categoryorder="array", categoryarray=names[::-1], showgrid=False)
     axes: Dict = {"xaxis": axis(words, zeroline=True, zerolinecolor="$muted"), "yaxis": rows}
-    caption = "First minus second with simultaneous 95% intervals. Faint: no significant difference."
+    caption = "First minus second with simultaneous 95% intervals. Grey: no significant difference."
     alt = "; ".join(f"{n} {d.text(verdict.measure)}" for n, d in zip(names, pairs, strict=True))
     return figure(traces, caption, alt, 70 + ROW * len(pairs), **axes)
 

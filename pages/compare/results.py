@@ -65,7 +65,7 @@ def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSettin
     with frame.picture:
         with st.container():  # always present: otherwise the figures below would be drawn again when it empties
             show_progress("compare-progress", fits, found.finished)
-        pictures.draw(source, found)
+        pictures.draw(source, chosen, found)
     with frame.card:
         _show_findings(found)
     views: dict[str, Callable[[], None]] = {

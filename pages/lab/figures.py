@@ -37,12 +37,12 @@ N_PAST = 40  # samples shown before a prediction
 def rows_of_strips(
     here: Decoded | Undecoded, cut: bool, more: Mapping[str, npt.NDArray[np.float32]] = types.MappingProxyType({})
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the rows: reference, `more`, bouts if `cut`, and states."""
+    """Return the rows: reference, `more`, bouts if `cut`, and inferred states."""
     rows = {} if here.reference is None else {here.reference.who: here.reference.shares}
     rows |= more
     if isinstance(here, Decoded):
         rows |= {"bouts": figures.one_hot(here.bouts, len(here.names))} if cut else {}
-        rows["states"] = here.states
+        rows["inferred"] = here.states
         rows |= {} if here.differs is None else {DIFFERS: here.differs}
     return rows
 

@@ -89,7 +89,11 @@ def recording_page(
 
 def _show_bouts(view: View, here: Decoded) -> None:
     """Show when, how long and how often the states occur."""
-    views = {"Durations": tabs.show_bouts, "Proportions": lab.show_shares, "Transitions": lab.show_transitions}
+    views: dict[str, tabs.Tab] = {
+        "Durations": tabs.show_bouts,
+        "Proportions": lab.show_shares,
+        "Transitions": lab.show_transitions,
+    }
     tabs.show_views({name: partial(show, view, here) for name, show in views.items()}, "bouts")
 
 
@@ -123,7 +127,7 @@ def _make_preview(view: View, colours: Sequence[int]) -> preview_figures.SliderP
         shown = named.apply(data.to_samples(view.index, states[0]))
         return {"states": shown, "bouts": preview_figures.HardStates(rule.labels(shown, trial.rate_hz), shown.shape[1])}
 
-    rows = {"bouts": "bouts", "states": "states"}
+    rows = {"bouts": "bouts", "inferred": "states"}
     figures = {
         "strips": preview_figures.strips(rows, view.unit.convert(1 / trial.rate_hz), waiting=[RELABELLED]),
         **({} if data.pose(view.index) is None else {"player": preview_figures.player("states", "bouts")}),
@@ -266,8 +270,8 @@ def caption(here: TrialView, rows: Collection[str]) -> str:
     parts = [here.note] if here.note else []
     if RELABELLED in rows:
         parts.append("As labels: each state under its most frequent training label.")
-    if "states" in rows:
-        parts.append("Mixed, paler colours: several states share the time step.")
+    if "inferred" in rows:
+        parts.append("Mixed, muted colours: several states share the time step.")
     if here.words is not None and here.words.remark:
         parts.append(here.words.remark)
     return " ".join(parts)

@@ -70,11 +70,17 @@ def show_views(views: Mapping[str, Callable[[], None]], key: str) -> None:
     views[name]()
 
 
-def show_shares(view: View, reading: Decoded) -> None:
-    """Show stacked proportions over time and the usage of states, next to the expert's labels."""
+def show_shares(view: View, reading: Decoded, *, in_picture: bool = False) -> None:
+    """Show stacked proportions over time and the usage of states, next to the expert's labels.
+
+    in_picture   whether the page's picture has the proportions; channels take their place
+    """
     left, right = st.columns([0.7, 0.3], gap="small")
-    with left, shell.panel("shares", "State proportions"):
-        plot(made.shares(reading), key="proportions", state=reading.state)
+    with left, shell.panel("shares", "Channels and entropy" if in_picture else "State proportions"):
+        if in_picture:
+            plot(figures.channel_strip(reading.trial.y, **reading.timing), key="channels", still=True)
+        else:
+            plot(made.shares(reading), key="proportions", state=reading.state)
         plot(made.entropy(reading), key="entropy", state=reading.state)
     with right, shell.panel("usage", "State usage"):
         plot(made.usage(reading), key="usage", state=reading.state)

@@ -53,7 +53,7 @@ lab.preview(shown, pictures.make_preview(view))
 lab.show_tabs(
     view,
     {
-        "Shares": lab.show_shares,
+        "Shares": partial(lab.show_shares, in_picture=True),
         "Dwell times": lab.show_dwell_times,
         "Transitions": lab.show_transitions,
         "Prediction": lab.show_prediction,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import Decoded, Undecoded, View, live, preview_figures
+from pages.lab import figures as lab_figures
 from pages.lab import scores as usual
 from pages.lab.figures import DIFFERS
 from pages.ui import legend
@@ -74,7 +76,7 @@ def draw_data(trial: Trial, states: Array, title: str, caption: str = "", **plac
 def make_panels(
     view: View, reading: Decoded | Undecoded, now: live.FitState, revision: str, *, close: bool
 ) -> dict[str, Panel]:
-    """Return the panels: two tracks, strips and channels.
+    """Return the panels: two tracks, strips and proportions.
 
     close  whether to show a close-up under an average of the whole trial
     """
@@ -100,14 +102,15 @@ def make_panels(
     rows = {"true": truth} | ({} if states is None else {"inferred": states})
     if isinstance(reading, Decoded) and reading.differs is not None:
         rows[DIFFERS] = reading.differs
-    channels = _draw_once(
-        view, "channels", lambda: figures.channel_strip(trial.y, start=trial.start_seconds, height=72)
-    )
+    shares = None
+    if isinstance(reading, Decoded):
+        drawn = now.memoize(("shares", which), partial(lab_figures.shares, reading), of=(states,), settings=view.naming)
+        shares = Picture(drawn, "proportions", reading.state, revision)
     return by_key(
         Picture(true, "true-track", revision=revision, still=True),
         inferred,
         *_strips(view, reading, now, rows, low, revision, close),
-        Picture(channels, "channels", revision=revision, still=True),
+        shares,
     )
 
 
@@ -129,9 +132,8 @@ def make_preview(view: View) -> preview_figures.SliderPreview:
         found = {"states": states[0]}
         return found if part in found else found | {part: figures.repeat_channels(states[0], n_channels)}
 
-    return preview_figures.SliderPreview(
-        (view.index,), parts, {"inferred-track": preview_figures.track(part), "overview": row, "strips": row}
-    )
+    shown = {"inferred-track": preview_figures.track(part), "overview": row, "strips": row}
+    return preview_figures.SliderPreview((view.index,), parts, shown | {"proportions": preview_figures.areas("states")})
 
 
 def _strips(

@@ -10,9 +10,11 @@ from gdm_studio import paper
 from pages.lab import live
 from pages.lab.live.background import show_progress, visitor_jobs
 from pages.paper import panels
+from pages.paper.export import table_files
 from pages.paper.notes import write_note
 from pages.ui import shell
 from pages.ui.controls import number, one_of
+from pages.ui.exports import download_all
 
 PANELS = {
     "table": ("Table 1: states on two tracks", panels.table),
@@ -69,4 +71,8 @@ if note := write_note(name, material):
     with frame.card:
         st.html('<p class="gdm-panel-title">Note</p>')
         shell.quiet(note)
+with frame.below:
+    stem = f"paper-{name}"
+    download_all(f"{stem}.zip", lambda: (material.figures, table_files(material.tables)), key=f"{stem}-export")
+    shell.quiet("Figures (SVG, PNG) and tables (CSV, LaTeX) of this panel.")
 shell.footer(["Baselines use the authors' released code."])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,18 @@ from gdm_core.text import format_mean_sd
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 from gdm_studio import paper
 from gdm_studio.plot import figures
-from gdm_studio.plot.figures.base import Figure
+from gdm_studio.plot.figures.base import INK, Dict, Figure, axis, figure, key_above, points, typed
 from pages.lab import live
 from pages.lab.live import panels, require_open_fit
 from pages.lab.live.background import Fits, visitor_jobs
 from pages.paper import numbers
 from pages.ui import navigation, shell
 from pages.ui.controls import one_of
+from pages.ui.exports import slug
 from pages.ui.plot import plot
 
 LAPS_SHOWN = 3
+HOLLOW = {"color": "$surface", "line": {"color": "$muted", "width": 2}}
 OPEN = {"formula1": "formula1", "mice": "behaviour"}  # experiments that can run on the data of another page
 REAL = {"formula1": "Chinese Grand Prix, winner and fifth", "mice": "CalMS21"}
 SIMULATED = {"formula1": "Simulated laps", "mice": "Simulated mice"}
@@ -68,12 +70,24 @@ def start(experiment: paper.Experiment) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Stored results, and the results of a rerun so far."""
+    """Stored results, the results of a rerun so far, and what the panel shows of them, for export."""
 
     stored: paper.StoredResults
     request: paper.Experiment
     setting: str
     rerun: list[Compared]
+    figures: dict[str, Figure] = field(default_factory=dict)
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+    def draw(self, figure: Figure, key: str) -> None:
+        """Draw a figure and keep it for export."""
+        self.figures[slug(key.removeprefix("paper-"))] = figure
+        plot(figure, key=key)
+
+    def show_table(self, table: pd.DataFrame, name: str) -> None:
+        """Show a table and keep it for export."""
+        self.tables[name] = table
+        st.table(table, border="horizontal")
 
     def _is_rerun(self, experiment: str) -> bool:
         return bool(self.rerun) and self.request.name in (experiment, f"{experiment}/open")
@@ -135,13 +149,42 @@ def table(material: Material) -> None:
     for name in ("k-means on steps", "majority class"):
         if name in lines:
             rows[name] = {"ours": format_score([lines[name]], "paper_accuracy")}
-    _show_table(with_best(rows))
+    if accuracies := draw_accuracies(ours["fair"]):
+        material.draw(accuracies, "paper-accuracies")
+    material.show_table(_tabulate(with_best(rows)), "states")
     shell.quiet("10-NN accuracy (paper's metric), mean ± SD over seeds. The last column matches states to labels.")
     with st.expander("Held-out R² without retraining"):
-        _show_reconstructions(ours)
+        _show_reconstructions(material, ours)
 
 
-def _show_reconstructions(ours: Mapping[str, Mapping[str, Sequence[Cell]]]) -> None:
+def draw_accuracies(fits: Mapping[str, Sequence[Cell]]) -> Figure | None:
+    """Draw both accuracies of each model, trained next to untrained; None without fits."""
+    names = [name for name in paper.TABLE_1 if fits.get(name)]
+    traces: list[Dict] = []
+    for number, score in enumerate(("paper_accuracy", "matched_accuracy")):
+        for words, look in (("trained", {"color": "$accent"}), ("untrained", HOLLOW)):
+            full = f"untrained.{score}" if words == "untrained" else score
+            known = {name: [c.scores[full] for c in fits[name] if full in c.scores] for name in names}
+            rows = [name for name in names if known[name]]
+            mean, spread = ([float(f(known[name])) for name in rows] for f in (np.mean, np.std))
+            bars: Dict = {"array": typed(spread), "color": "$muted", "thickness": 1.2, "width": 0}
+            place: Dict = {"y": rows, "xaxis": f"x{number + 1}" if number else "x", "name": words}
+            key: Dict = {"showlegend": number == 0, "marker": {"size": 9, **look}, "error_x": bars}
+            hover = f"%{{y}}, {words}: %{{x:.3f}}"
+            traces.append(points("markers", mean, (), hover) | place | key)
+    if not names:
+        return None
+    below: Dict = {"range": [0, 1.02], "fixedrange": True, "dtick": 0.5}
+    across = axis("10-NN accuracy (paper)", domain=[0, 0.48], **below)
+    other = axis("matched accuracy", domain=[0.52, 1], **below)
+    down = axis(type="category", categoryorder="array", categoryarray=names[::-1], fixedrange=True, tickfont=INK)
+    caption = "New tracks, mean ± SD over fits. An untrained model should score low: matched accuracy tells them apart."
+    alt = f"Accuracy of {', '.join(names)}, trained and untrained."
+    axes: Dict = {"xaxis": across, "xaxis2": other, "yaxis": down}
+    return figure(traces, caption, alt, 84 + 26 * len(names), **key_above(), **axes)
+
+
+def _show_reconstructions(material: Material, ours: Mapping[str, Mapping[str, Sequence[Cell]]]) -> None:
     """Show the held-out R² of reconstructions without retraining."""
     columns = {"states of the held-out trial": "smoothed_r2_test", "states of the training trial": "smoothed_r2_kept"}
     protocols = {"paper": "paper's protocol", "fair": "new tracks"}
@@ -153,7 +196,7 @@ def _show_reconstructions(ours: Mapping[str, Mapping[str, Sequence[Cell]]]) -> N
         }
         for label in paper.TABLE_1
     }
-    _show_table(rows)
+    material.show_table(_tabulate(rows), "reconstruction")
     shell.quiet("The paper reports 0.8 for the models it compares with, and near 1 for the GDM.")
 
 
@@ -171,9 +214,8 @@ def with_best(rows: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]
     }
 
 
-def _show_table(rows: Mapping[str, Mapping[str, str]]) -> None:
-    table = pd.DataFrame.from_dict(dict(rows), orient="index").fillna("").replace("", "–")
-    st.table(table, border="horizontal")
+def _tabulate(rows: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
+    return pd.DataFrame.from_dict(dict(rows), orient="index").fillna("").replace("", "–")
 
 
 # ---- Figure 2 -------------------------------------------------------------------------------------------------------
@@ -192,14 +234,12 @@ def nascar(material: Material) -> None:
             rows[label] = to_columns(cell.states, share_columns([truth, cell.states], n_states)[1], n_states)
     for place, (label, states) in zip(st.columns(len(rows), gap="small"), rows.items(), strict=True):
         with place:
-            plot(
-                figures.track(trial.position, states, title=label, height=210, width=3.0, caption=""),
-                key=f"paper-{label}",
-            )
-    plot(figures.state_strips(rows, height=50 + 40 * len(rows)), key="paper-strips")
+            drawn = figures.track(trial.position, states, title=label, height=210, width=3.0, caption="")
+            material.draw(drawn, f"paper-{label}")
+    material.draw(figures.state_strips(rows, height=50 + 40 * len(rows)), "paper-strips")
     found = material.stored.ranges.get(material.setting)
     if found is not None:
-        plot(_draw_ranges(found), key="paper-ranges")
+        material.draw(_draw_ranges(found), "paper-ranges")
 
 
 def _draw_ranges(found: Mapping[str, Any]) -> Figure:
@@ -238,8 +278,8 @@ def formula1(material: Material) -> None:
         with place:
             title = f"{model}, K = {paper.SHOWN_STATES}"
             drawn = figures.track(position[:: cell.stride], cell.states, title=title, height=260, caption="")
-            plot(drawn, key=f"paper-f1-{model}")
-    _show_segments(test, shown)
+            material.draw(drawn, f"paper-f1-{model}")
+    _show_segments(material, test, shown)
 
 
 def _draw_against_k(material: Material, experiment: str) -> bool:
@@ -265,14 +305,12 @@ def _draw_against_k(material: Material, experiment: str) -> bool:
         if name in ("majority class", "10-NN on position")
     }
     caption = f"{material.data_name(experiment)}. Mean over seeds ± SD; each dot is one fit."
-    plot(
-        figures.sweep(k[there], curves, lines=lines, score_name="10-NN accuracy", height=320, caption=caption),
-        key=f"paper-against-k-{experiment}",
-    )
+    drawn = figures.sweep(k[there], curves, lines=lines, score_name="10-NN accuracy", height=320, caption=caption)
+    material.draw(drawn, f"paper-against-k-{experiment}")
     return True
 
 
-def _show_segments(test: Trials, cells: Mapping[str, Cell]) -> None:
+def _show_segments(material: Material, test: Trials, cells: Mapping[str, Cell]) -> None:
     """List the states of each segment by the paper's rule: over 1% of the weight in over 20% of the samples."""
     labels = np.concatenate(labels_of(test))
     columns = {}
@@ -285,7 +323,7 @@ def _show_segments(test: Trials, cells: Mapping[str, Cell]) -> None:
     if columns:
         with st.expander("States by segment, most frequent first"):
             names = [f"segment {number + 1}" for number in range(len(next(iter(columns.values()))))]
-            st.table(pd.DataFrame(columns, index=names), border="horizontal")
+            material.show_table(pd.DataFrame(columns, index=names), "segments")
 
 
 def usage(material: Material) -> None:
@@ -298,8 +336,8 @@ def usage(material: Material) -> None:
     laps = np.concatenate([np.zeros(t.n_samples) if t.segments is None else np.asarray(t.segments) for t in test])
     first = np.isin(laps, np.unique(laps)[:LAPS_SHOWN])[:: cell.stride]
     step = cell.stride / test[0].rate_hz
-    plot(figures.proportions(cell.states[first], step=step, unit="s"), key="paper-usage-time")
-    plot(figures.usage(cell.states), key="paper-usage")
+    material.draw(figures.proportions(cell.states[first], step=step, unit="s"), "paper-usage-time")
+    material.draw(figures.usage(cell.states), "paper-usage")
 
 
 # ---- Figure 4 -------------------------------------------------------------------------------------------------------
@@ -321,19 +359,20 @@ def mice(material: Material) -> None:
                 "10-NN accuracy": format_score(found, "paper_accuracy"),
                 "data": name,
             }
-    _show_table(rows)
+    material.show_table(_tabulate(rows), "mice")
     cells = material.cells("mice")
-    _draw_by_trial(material.test("mice"), cells)
+    _draw_by_trial(material, cells)
     shown = {label: cell for label in cells if (cell := material.find_fit("mice", label)) is not None}
-    _draw_expert_strips(material.test("mice"), shown)
+    _draw_expert_strips(material, shown)
     shell.quiet(
         "CalMS21 does not ship with the app. Put task1_classic_classification.zip into the data folder and open it on Behaviour, "
         "or run gdm reproduce mice."
     )
 
 
-def _draw_by_trial(test: Trials, cells: Mapping[str, Sequence[Cell]]) -> None:
+def _draw_by_trial(material: Material, cells: Mapping[str, Sequence[Cell]]) -> None:
     """Draw the accuracy of each held-out trial."""
+    test = material.test("mice")
     owner = np.repeat(np.arange(len(test)), [trial.n_samples for trial in test])
     trial_of_block = np.array([owner[block[0]] for block in comparisons.split_blocks(test)])
     curves = {}
@@ -342,24 +381,23 @@ def _draw_by_trial(test: Trials, cells: Mapping[str, Sequence[Cell]]) -> None:
         if len(values):
             curves[label] = np.stack([np.nanmean(values[:, trial_of_block == i], axis=1) for i in range(len(test))])
     if curves and len(test) > 1:
-        plot(
-            figures.sweep(
-                np.arange(1, len(test) + 1),
-                curves,
-                setting_name="held-out trial",
-                score_name="state accuracy",
-                height=220,
-                joined=False,
-                caption="Mean over fits ± SD; each small dot is one fit.",
-            ),
-            key="paper-by-trial",
+        drawn = figures.sweep(
+            np.arange(1, len(test) + 1),
+            curves,
+            setting_name="held-out trial",
+            score_name="state accuracy",
+            height=220,
+            joined=False,
+            caption="Mean over fits ± SD; each small dot is one fit.",
         )
+        material.draw(drawn, "paper-by-trial")
 
 
-def _draw_expert_strips(test: Trials, cells: Mapping[str, Cell]) -> None:
+def _draw_expert_strips(material: Material, cells: Mapping[str, Cell]) -> None:
     """Draw the expert's labels above the states of each model, in the colours of the labels."""
     if not cells:
         return
+    test = material.test("mice")
     stride = next(iter(cells.values())).stride
     labels = np.concatenate(labels_of(test))[::stride]
     names = test.label_names or tuple(f"label {k + 1}" for k in range(int(labels.max()) + 1))
@@ -371,7 +409,7 @@ def _draw_expert_strips(test: Trials, cells: Mapping[str, Cell]) -> None:
     drawn = figures.state_strips(
         rows, step=stride / test[0].rate_hz, unit="s", height=height, names=names, caption=caption
     )
-    plot(drawn, key="paper-mice-strips")
+    material.draw(drawn, "paper-mice-strips")
 
 
 def group_by_label(

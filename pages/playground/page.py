@@ -16,7 +16,7 @@ from pages.ui.controls import slide, tabs
 from pages.ui.downloads import download
 from pages.ui.plot import plot
 
-SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
+SHOWN, STRIP, COMPARED, COUNTED, SAMPLED = 500, 50, 150, 20_000, 8_000
 TEMPERATURES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
 CAPTION = (
@@ -55,7 +55,7 @@ SLIDERS: dict[str, dict[str, tuple[str, float, float, float, float, str | None]]
         "noise": ("Noise scale (β)", 0.25, 3.0, 1.0, 0.05, "Scale of the Gumbel noise; the model fixes it at 1."),
     },
     "Advanced": {
-        "dice": ("Random seed", 0, 20, 0, 1, None),
+        "seed": ("Random seed", 0, 20, 0, 1, None),
         "other1": ("Second distribution (φ₁)", *LOGITS, -0.5, 0.05, "Logits of the hollow dots."),
         "other2": ("Second distribution (φ₂)", *LOGITS, 0.5, 0.05, None),
         "other3": ("Second distribution (φ₃)", *LOGITS, 0.5, 0.05, None),
@@ -74,7 +74,7 @@ def choose() -> Settings:
             for key, (label, low, high, start, step, text) in sliders.items():
                 at[key] = slide(label, low, high, start, step, key=key, help=text, live=True)
     logits, other = (np.array([at[f"{name}{i}"] for i in (1, 2, 3)]) for name in ("logit", "other"))
-    return Settings(logits, at["tau"], at["noise"], other, int(at["dice"]))
+    return Settings(logits, at["tau"], at["noise"], other, int(at["seed"]))
 
 
 def draw(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
@@ -94,7 +94,7 @@ def show_triangle(s: Settings, compared: bool) -> None:
     density = gumbel.log_density_on_simplex(grid, logits, temperature)
     z, other = draw(s)
     second = {"other": other, "caption": CAPTION + HOLLOW} if compared else {"caption": CAPTION}
-    figure = figures.simplex(z, log_density=(x, y, density), levels=levels, names=NAMES, height=520, **second)
+    figure = figures.simplex(z, log_density=(x, y, density), levels=levels, names=NAMES, height=440, **second)
     figure["layout"]["dragmode"] = False  # dragging moves a dot
     plot(
         figure,
@@ -103,6 +103,13 @@ def show_triangle(s: Settings, compared: bool) -> None:
         still=True,
         more={"follow": make_preview(s, COMPARED if compared else 0)},
     )
+
+
+def show_strip(s: Settings) -> None:
+    """Draw the first draws of the triangle as a strip, as a model's states over time look."""
+    z, _ = draw(s)
+    caption = f"The first {STRIP} draws, next to each other: what τ does to a strip of states."
+    plot(figures.state_strips({"draws": z[:STRIP]}, unit="draw", height=84, caption=caption), key="draws", still=True)
 
 
 def make_preview(s: Settings, n_hollow: int) -> dict[str, Any]:
@@ -147,7 +154,7 @@ def show_divergence(s: Settings) -> None:
 def show_equivalence(s: Settings) -> None:
     """Show that a noise scale equals a change of logits and temperature."""
     if s.noise == 1:
-        shell.empty("Move β to compare", "Changing β is the same as dividing logits and temperature by β.")
+        shell.quiet("Move β to compare: changing β is the same as dividing logits and temperature by β.")
         return
     logits, temperature = s.effective
     g = gumbel.noise(SHOWN, 3, s.seed)
@@ -188,6 +195,7 @@ with page.below:
     places = tabs(list(views), key="about")
 with page.picture:
     show_triangle(chosen, dict(places)[DIVERGENCE].open)
+    show_strip(chosen)
 with page.card:
     show_winners(chosen)
 with page.below:

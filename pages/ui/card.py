@@ -18,10 +18,7 @@ VERDICTS: dict[Verdict, tuple[str, str]] = {  # label and help
     "beats": ("above baseline", "The difference is larger than the interval."),
     "level": ("no clear difference", "The difference is smaller than the interval, or than the last digit."),
     "below": ("below baseline", "A simpler method scores higher here. Try another number of states or more data."),
-    "unknown": (
-        "above baseline",
-        "From one seed. Fits from other seeds run when the page is idle and show the interval.",
-    ),
+    "unknown": ("not tested yet", "One seed. Fits from other seeds run when the page is idle and give the interval."),
     "short": ("too little data", "There is too little held-out data for a comparison."),
 }
 METHODS = {
@@ -100,7 +97,7 @@ class Score:
             return "short"
         ahead = self.value - self.line if self.ahead is None else self.ahead
         if self.spread is None:
-            return "unknown" if ahead > 0 else "below" if ahead < 0 else "level"
+            return "unknown"
         return "beats" if ahead > self.spread else "below" if ahead < -self.spread else "level"
 
     def format(self, value: float) -> str:

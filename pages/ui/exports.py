@@ -83,10 +83,10 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
     name = FAMILIES[fit.family][1]
     note = f" {recipe.note}" if recipe.note else ""
     imports = import_package(f"from gdm_core import {name}{', load_model' if fit.shipped else ''}", install)
-    head = [*imports, "", "import numpy as np", "import torch", *recipe.imports]
+    own = ["from gdm_core.analysis.tables import csv, states_table", "from gdm_studio import plot"]
+    head = ["from pathlib import Path", "", *imports, "", "import numpy as np", "import torch", *own, *recipe.imports]
     fitting = [f"model = {fit.call}", "model.fit(train)"]
     if fit.shipped:
-        head = ["from pathlib import Path", "", *head]
         fitting = [
             f'if Path("{fit.shipped}").is_file():  # the precomputed result',
             f'    model = load_model("{fit.shipped}")',
@@ -104,6 +104,10 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
         'arrays = {f"trial_{i}": soft for i, soft in enumerate(states)}',
         'arrays |= {f"new_trial_{i}": soft for i, soft in enumerate(new_states)}',
         'np.savez("states.npz", **arrays)',
+        "trial, soft = train[0], states[0]",
+        'Path("states.csv").write_bytes(csv(states_table(soft, trial)))  # one row per time step',
+        "figure = plot.strip(soft) if trial.position is None else plot.track(trial, soft)",
+        'figure.write_html("states.html")  # as on the page; needs no other file',
     ]
     parts = [
         (f"{title}.{note} Needs GDM Studio: {install}" + (f"\n{link}" if link else ""), head),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gdm_core.engine.compare import CompareJob, Comparison
+from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
 from pages.compare import grid, pictures, settings
@@ -190,3 +191,16 @@ def test_model_labels_name_only_what_differs():
     assert settings.labels(same) == ["A GDM", "B AR-HMM"]
     differ = [one("A", "gdm", n_states=4, temperature=0.5), one("B", "gdm", n_states=4, temperature=0.9)]
     assert settings.labels(differ) == ["A GDM, τ 0.5", "B GDM, τ 0.9"]
+
+
+def test_truth_and_shipped_states_are_there_before_any_fit(engine, monkeypatch):
+    monkeypatch.setattr(settings, "T", 1000)
+    source = settings.simulated("nascar-soft", 0)
+    one = settings.ComparedSetting(
+        "A", "gdm", "gdm",
+        {"n_states": 4, "n_latent": 2, "temperature": 0.99, "stickiness": "learn", "posterior": "window"},
+    )  # fmt: skip
+    known = pictures.find_shipped(source, [one, replace(one, letter="B", config=one.config | {"temperature": 0.5})])
+    (label,) = known
+    found = Compared(0, 2, False, {label: {}, "B": {}}, {}, {})
+    assert list(pictures.align(source, found, 1, known)) == [pictures.TRUTH, label]

@@ -28,7 +28,7 @@ NAMES = (
     "file", "path", "source", "year", "event", "session", "train", "test", "laps-of", "laps", "tyres", "names", "colours",
     "settings",
     "K-A", "model-A", "tau-A", "gamma-A", "data", "seeds", "measure", "protocol", "panel", "example", "rate", "circuit", "watch",
-    "channels", "drawn", "dice", "logit1", "grid-of", "stint", "won-by", "who", "badges", "channel", "features",
+    "channels", "drawn", "logit1", "grid-of", "stint", "won-by", "who", "badges", "channel", "features",
 )  # fmt: skip
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from gdm_core.analysis.comparisons import Cell
 from gdm_studio import paper
 from gdm_studio.plot.figures.base import untyped
 from pages.paper import numbers, panels
+from pages.paper.export import table_files
 from pages.paper.notes import write_note
 from pages.paper.panels import Material
 from pages.ui.result_files import load_card
@@ -143,3 +145,12 @@ def test_experiment_runs_on_other_data():
     assert asked.comparisons[0].settings == paper.experiment("formula1").comparisons[0].settings
     assert asked.comparisons[0].train is lap
     assert not asked.comparisons[0].keep
+
+
+def test_tables_are_files_that_typeset_and_read():
+    table = pd.DataFrame({"a & b": ["**0.9 ± 0.1**", "–"]}, index=["GDM", "R² 5%"])
+    files = table_files({"states": table})
+    assert files["states.csv"].decode("utf-8-sig").splitlines()[1:] == ["GDM,0.9 ± 0.1", "R² 5%,–"]
+    body = files["states.tex"].decode().splitlines()
+    assert body[2] == r" & a \& b \\"
+    assert body[4:6] == [r"GDM & \textbf{0.9 $\pm$ 0.1} \\", r"R$^2$ 5\% & -- \\"]

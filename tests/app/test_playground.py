@@ -33,7 +33,8 @@ def playground() -> AppTest:
 
 
 def test_unknown_names_leave_the_address():
-    app = opened("playground", softnes="1", logit1="0.5")
+    app = opened("playground", softness="1", dice="3", logit1="0.5")
+    assert "softness, dice" in app.toast[0].value, "links of earlier versions say what they lost"
     assert dict(app.query_params) == {"logit1": "0.5"}
     slider(app, "logit1").set_value(2).run()
     assert dict(app.query_params) == {"logit1": "2"}
@@ -42,7 +43,7 @@ def test_unknown_names_leave_the_address():
 def test_every_slider_moves_without_an_error(playground):
     found = sliders(playground)
     keys = {each.key for each in found}
-    assert {"logit1", "logit2", "logit3", "tau", "noise", "dice", "other1"} <= keys
+    assert {"logit1", "logit2", "logit3", "tau", "noise", "seed", "other1"} <= keys
     for end in ("min", "max"):
         for each in found:
             slider(playground, each.key).set_value(getattr(each, end))
@@ -52,7 +53,7 @@ def test_every_slider_moves_without_an_error(playground):
 
 @pytest.mark.bulk
 def test_script_draws_the_dots_of_the_page(tmp_path):
-    app = opened("playground", about="Export", logit1="1.5", tau="0.6", dice="3")
+    app = opened("playground", about="Export", logit1="1.5", tau="0.6", seed="3")
     printed = run_script(file_makers(app)["playground.py"]().decode(), tmp_path)
     with np.load(tmp_path / "playground.npz") as file:
         states, hollow = file["states"], file["hollow"]

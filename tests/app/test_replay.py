@@ -16,7 +16,7 @@ def test_replay_table_holds_the_states_at_each_snapshot(engine, monkeypatch):
     shown = live_of(app).poll()
     sent = tables(app, "replay")
     assert "replay" in offers(app)
-    assert set(sent["figures"]) == {"inferred-track", "overview", "strips"}
+    assert set(sent["figures"]) == {"inferred-track", "overview", "strips", "proportions"}
     (table,) = sent["tables"]
     snapshots = shown.result.snapshots
     assert table["values"] == [snapshot.step for snapshot in snapshots]

@@ -107,6 +107,7 @@ def test_click_in_an_interrupted_run_is_not_lost():
         (0.93, 0.90, 0.05, "level"),
         (0.80, 0.90, 0.01, "below"),
         (0.93, 0.90, None, "unknown"),
+        (0.80, 0.90, None, "unknown"),
         (0.93, None, 0.01, None),
         (float("nan"), 0.9, 0.01, None),
     ],

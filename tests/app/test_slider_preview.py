@@ -29,7 +29,7 @@ def test_temperature_table_holds_the_states_at_each_value(engine):
     assert set(offers(app)) == {"K", "tau", "gamma", "replay"}
     result, jobs, order = live_of(app).poll().result, len(engine.jobs), list(live_of(app).poll().order)
     sent = tables(app, "tau")
-    assert set(sent["figures"]) == {"inferred-track", "overview", "strips"}
+    assert set(sent["figures"]) == {"inferred-track", "overview", "strips", "proportions"}
     (table,) = sent["tables"]
     states = shares(table["parts"]["states"])
     assert states.shape == (len(table["values"]), 200, 4)

@@ -370,3 +370,13 @@ def test_axis_without_range_leaves_it_to_plotly():
     layout = figures.sweep([2, 3], {"GDM": [[0.9], [0.7]]})["layout"]
     assert "range" not in layout["yaxis"]
     assert figures.sweep([2, 3], {"GDM": [[0.9], [0.7]]}, score_range=(0, 1))["layout"]["yaxis"]["range"] == (0, 1)
+
+
+def test_family_keeps_its_colour_beside_any_other_model():
+    def colours(*names: str) -> dict[str, str]:
+        traces = figures.sweep([2, 3], {name: [[0.9], [0.7]] for name in names})["data"]
+        return {name: trace["marker"]["color"] for name, trace in zip(names, traces, strict=True)}
+
+    alone, together = colours("Sticky AR-HMM"), colours("Gumbel Dynamical Model", "rSLDS (RO)", "Sticky AR-HMM")
+    assert alone["Sticky AR-HMM"] == together["Sticky AR-HMM"]
+    assert len(set(together.values())) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -130,6 +131,24 @@ def _separate_labels(marks: list[Dict], values: Sequence[npt.NDArray[Any]], heig
         last = place + float(mark["yshift"])
 
 
+# Colours of families, which differ in shade because colours are reserved for states; others have $faint.
+FAMILIES = {"ar-hmm": "$ink", "slds": "$muted", "gdm": "$accent", "gumbel": "$accent"}
+DASHES = (("solid", "circle"), ("dash", "circle-open"), ("dot", "square"), ("dashdot", "square-open"))
+
+
+def _looks(names: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+    """Return the colour of each model's family, and a dash and a symbol that tell models of one colour apart."""
+    found: dict[str, tuple[str, str, str]] = {}
+    count: Counter[str] = Counter()
+    for name in names:
+        words = name.lower()
+        family = next((colour for part, colour in FAMILIES.items() if part in words), "$faint")
+        colour = "$faint" if "untrained" in words else family
+        found[name] = colour, *DASHES[count[colour] % len(DASHES)]
+        count[colour] += 1
+    return found
+
+
 MODEL_OFFSET = 0.12  # between models at one setting, as a share of the distance between settings
 
 
@@ -151,14 +170,11 @@ def sweep(
     score_range  range of the vertical axis; None to fit the data
     """
     x = np.asarray(setting, np.float32)
-    # Colours are reserved for states; models differ in dash and shade.
-    looks = [
-        ("$accent", "solid"), ("$ink", "solid"), ("$muted", "dash"), ("$faint", "dot"), ("$ink", "dashdot"), ("$muted", "dot"),
-    ]  # fmt: skip
+    looks = _looks(list(scores))
     traces: list[Dict] = []
     marks: list[Dict] = []
     for number, (name, values) in enumerate(scores.items()):
-        colour, dash = looks[number % len(looks)]
+        colour, dash, symbol = looks[name]
         at = x if joined else x + np.float32(MODEL_OFFSET * (number - (len(scores) - 1) / 2))
         s = np.atleast_2d(np.asarray(values, np.float32))
         if s.shape[0] != len(x):
@@ -175,7 +191,7 @@ def sweep(
                 mean,
                 f"{name}{' · %{x:.4~g}' * joined}: %{{y:.3f}}",
                 line={"color": colour, "width": LINE, "dash": dash},
-                marker={"size": 6} if joined else {"size": 9, "color": colour},
+                marker={"size": 6 if joined else 9, "color": colour, "symbol": symbol},
                 error_y=dict(type="data", array=typed(spread), visible=not joined, thickness=1.4, width=4),
             )
         )

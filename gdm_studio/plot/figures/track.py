@@ -138,7 +138,7 @@ def track(
     ghost: npt.ArrayLike | None = None,
     dots: npt.ArrayLike | None = None,
     moment: str = "sample %{customdata[0]}",
-    caption: str = "The path in the mixed colours of its soft states; paler where several states share the time step.",
+    caption: str = "The path in the mixed colours of its soft states; muted where several states share the time step.",
 ) -> Figure:
     """Draw the path `position` [T, 2] coloured by `states` [T, K].
 
