@@ -35,8 +35,10 @@ from gdm_core.trials import Trials, as_trials  # noqa: E402
 from gdm_studio.plot import palette  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
 from pages.formula1 import data as laps  # noqa: E402
-from pages.formula1.controls import FIFTH, Observation  # noqa: E402
+from pages.formula1.circuit import turned  # noqa: E402
+from pages.formula1.controls import FIFTH  # noqa: E402
 from pages.formula1.scores import driving_rows  # noqa: E402
+from pages.formula1.selection import CAR_CHANNELS, Selection  # noqa: E402
 from pages.lab import shipped  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
 from pages.lab.live.state import unpack  # noqa: E402
@@ -137,8 +139,8 @@ def make_formula1() -> Card:
     """Write the page's first result and return a card of the fifth driver."""
     session = formula1.simulate_race(laps.FIRST_CIRCUIT)
     codes = session.codes[0], session.codes[FIFTH]
-    looked = Observation("racing", laps.CAR_CHANNELS)
-    train, test = (formula1.to_trials(session, code, **looked.options(session, code)) for code in codes)  # type: ignore[arg-type]
+    selection = Selection("racing", CAR_CHANNELS)
+    train, test = (formula1.to_trials(session, code, **selection.options(session, code)) for code in codes)  # type: ignore[arg-type]
     torch.set_num_threads(1)  # as in workers and exported scripts; more threads change the last bits
     config = laps.FIRST_CONFIG
     result = fit_result(train, config)
@@ -159,7 +161,7 @@ def make_formula1() -> Card:
     part = np.isin(lap, (2, 3, 4))  # one lap has gaps, and many laps overlap
     fitted_on = np.concatenate(unpack(result.snapshot, train))
     order = list(contrasting_order(fitted_on, palette.DIFFERENCES))  # the page's colours of the fitted driver
-    place = laps.turned(position[part], session.rotation)
+    place = turned(position[part], session.rotation)
     return Card(
         place,
         states[part][:, order],

@@ -264,14 +264,14 @@ def _event_from(year: int, row: Any) -> Event:
     )
 
 
-def _find_event(schedule: Any, year: int, wanted: str) -> Any:
+def _find_event(schedule: Any, year: int, name: str) -> Any:
     """Find an event by exact name, country or town; a guess could load another race."""
     for column in ("EventName", "Country", "Location"):
-        rows = schedule[schedule[column].str.casefold() == wanted.casefold()]
+        rows = schedule[schedule[column].str.casefold() == name.casefold()]
         if len(rows) == 1:
             return rows.iloc[0]
     offered = ", ".join(schedule["EventName"])
-    raise FeedError(Reason.NOT_FOUND, f"There is no single {year} event called {wanted!r}. Choose one of {offered}.")
+    raise FeedError(Reason.NOT_FOUND, f"There is no single {year} event called {name!r}. Choose one of {offered}.")
 
 
 # ---- tables to arrays -------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def laps_on_like_tyres(
     one, other     laps of two drivers
     laps, others   lap numbers to choose from, for each driver
     """
-    wanted, offered = (
+    first, second = (
         [
             (int(table.number[row]), table.compound[row], float(table.tyre_age[row]))
             for row in np.flatnonzero(np.isin(table.number, list(numbers)) & np.isfinite(table.tyre_age))
@@ -65,7 +65,7 @@ def laps_on_like_tyres(
         ]
         for table, numbers in ((one, laps), (other, others))
     )
-    near = sorted((abs(a - b), a, b) for a, *tyre in wanted for b, *worn in offered if tyre == worn)
+    near = sorted((abs(a - b), a, b) for a, *tyre in first for b, *worn in second if tyre == worn)
     found: dict[int, int] = {}
     for _, a, b in near:
         if a not in found and b not in found.values():
@@ -121,29 +121,29 @@ def laps_where(
     laps = person.laps
     kept = np.ones(len(laps), bool)
     compounds = np.array(laps.compound)
-    asked = []
+    filters = []
     if stint is not None:
         kept &= laps.stint == stint
-        asked.append((f"in stint {stint}", "stints", [str(n) for n in laps.stints]))
+        filters.append((f"in stint {stint}", "stints", [str(n) for n in laps.stints]))
     if compound is not None:
         kept &= compounds == compound
-        asked.append((f"on {compound}", "compounds", sorted({name for name in laps.compound if name})))
+        filters.append((f"on {compound}", "compounds", sorted({name for name in laps.compound if name})))
     if tyre_age is not None:
         first, last = tyre_age
         kept &= (laps.tyre_age >= first) & (laps.tyre_age <= last)
         known = laps.tyre_age[np.isfinite(laps.tyre_age)]
         ages = [f"{known.min():.0f} to {known.max():.0f}"] if known.size else []
-        asked.append((f"on {first}- to {last}-lap-old tyres", "ages", ages))
+        filters.append((f"on {first}- to {last}-lap-old tyres", "ages", ages))
     if part is not None:
         kept &= laps.part == (PARTS.index(part) + 1 if part in PARTS else -1)
-        asked.append((f"in {part}", "parts", [PARTS[n - 1] for n in np.unique(laps.part[laps.part > 0])]))
+        filters.append((f"in {part}", "parts", [PARTS[n - 1] for n in np.unique(laps.part[laps.part > 0])]))
     if quick:
         best = np.nanmin(laps.seconds) if laps.timed.any() else np.nan
         kept &= (laps.seconds <= QUICK * best) & ~laps.pit_in & ~laps.pit_out
-        asked.append(("within 107% of the best", "", []))
+        filters.append(("within 107% of the best", "", []))
     if not kept.any():
-        words = " ".join(words for words, *_ in asked)
-        there = "; ".join(f"{what}: {', '.join(known) or 'none known'}" for _, what, known in asked if what)
+        words = " ".join(words for words, *_ in filters)
+        there = "; ".join(f"{what}: {', '.join(known) or 'none known'}" for _, what, known in filters if what)
         raise FeedError(
             Reason.NO_LAPS,
             f"{session.title}: {person.code} has no lap {words}{f' ({there})' if there else ''}. Choose other laps.",

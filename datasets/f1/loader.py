@@ -343,7 +343,7 @@ def load_session(
                 request = {"task": "session", "year": year, "event": event, "session": session, "target": str(path)}
                 _run(request | {"offline": offline}, where, deadline_s, progress, cancel)
                 found = read_session(path)
-            if not found.corners or any(FOUND_CORNERS in said for said in found.notes):
+            if not found.corners or any(FOUND_CORNERS in note for note in found.notes):
                 with suppress(OSError):  # read-only folder
                     path.unlink(missing_ok=True)  # the next load requests the corners again
     if progress is not None:

@@ -342,8 +342,8 @@ def simulate_race(
         simulated=True,
         notes=("Simulated laps by invented drivers on a hand-drawn circuit: nothing here was measured.",),
     )
-    asked = f"{circuit}, {','.join(session.codes)}, {n_laps} laps, safety car None, seed {int(seed)}"
-    return with_recipe(f"race {VERSION}, {asked}", replace(session, corners=_corners(track, session)))
+    settings = f"{circuit}, {','.join(session.codes)}, {n_laps} laps, safety car None, seed {int(seed)}"
+    return with_recipe(f"race {VERSION}, {settings}", replace(session, corners=_corners(track, session)))
 
 
 def _chosen(drivers: int | Sequence[str]) -> tuple[tuple[str, str, str, str], ...]:

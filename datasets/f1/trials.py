@@ -52,15 +52,15 @@ def chosen_laps(
     if unknown := dropped - DROPS.keys():
         raise ConfigError(f"drop names {', '.join(sorted(unknown))}; laps can be dropped by {', '.join(DROPS)}.")
     table = session.driver(driver).laps
-    wanted = None if laps is None else frozenset(laps)
-    if wanted is not None and (strangers := wanted - set(table.number.tolist())):
+    selected = None if laps is None else frozenset(laps)
+    if selected is not None and (strangers := selected - set(table.number.tolist())):
         raise FeedError(
             Reason.NO_LAPS,
             f"{session.title}: {driver} has no lap {min(strangers)}; laps run from {table.number[0]} to "
             f"{table.number[-1]}. Choose laps among these.",
         )
     kinds = {"first": table.number == 1, "pit": table.pit_in | table.pit_out, "safety_car": table.neutralised}
-    kept = np.ones(len(table), bool) if wanted is None else np.isin(table.number, list(wanted))
+    kept = np.ones(len(table), bool) if selected is None else np.isin(table.number, list(selected))
     for kind in dropped:
         kept &= ~kinds[kind]
     if not kept.any():
@@ -187,14 +187,14 @@ def _stretches(driver: Driver, numbers: tuple[int, ...]) -> list[tuple[int, int]
 def _sample(driver: Driver, part: slice, names: Sequence[str], step_s: float | None) -> Sample:
     """Return times, lap numbers and channels of a stretch, always with X and Y."""
     sent = driver.time[part]
-    wanted = tuple(dict.fromkeys(("X", "Y", *names)))
+    sampled = tuple(dict.fromkeys(("X", "Y", *names)))
     if step_s is None:
-        return sent, driver.lap[part], {name: driver.channel(name)[part] for name in wanted}
+        return sent, driver.lap[part], {name: driver.channel(name)[part] for name in sampled}
     # the tolerance keeps the last step despite rounding
     time = sent[0] + step_s * np.arange(int((sent[-1] - sent[0]) / step_s + 1e-9) + 1)
     row = np.searchsorted(driver.laps.start, time, side="right") - 1
     lap = np.clip(driver.laps.number[row], driver.lap[part][0], driver.lap[part][-1])
-    return time, lap, {name: _resample(driver, name, part, time) for name in wanted}
+    return time, lap, {name: _resample(driver, name, part, time) for name in sampled}
 
 
 def _resample(driver: Driver, name: str, part: slice, time: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

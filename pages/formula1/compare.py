@@ -11,9 +11,11 @@ import numpy as np
 import streamlit as st
 
 from datasets.f1.corners import MEASURED_IN, Corners, corners_of
-from pages.formula1 import data, pairs, teams, telemetry, time_gained
-from pages.formula1.data import Place, Race
-from pages.formula1.pairs import Between
+from pages.formula1 import teams, telemetry, time_gained
+from pages.formula1.comparison import KINDS, Between
+from pages.formula1.data import Race
+from pages.formula1.selection import Place
+from pages.formula1.sessions import open_session
 from pages.formula1.teams import LineStyle
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, switch
@@ -50,25 +52,25 @@ def tab(race: Race, found: Between) -> None:
                 help="Or click a corner on the map.", among=str(race.pick.place),
             )  # fmt: skip
             more = switch("Gear and rpm", False, key="more-channels")
-    looks = teams.looks(race.session, race.codes)
+    styles = teams.line_styles(race.session, race.codes)
     with below:
-        _show_parts(race, found, looks)
+        _show_parts(race, found, styles)
         left, right = st.columns([0.64, 0.36], gap="small")
         with left, shell.panel("telemetry"):
             drawn = traces(race, found)
             if len(drawn) == 2:
                 channels = tuple(telemetry.PANELS) if more else telemetry.FIRST_CHANNELS
                 delta = telemetry.delta_of_pairs(circuit, found.won)
-                figure = telemetry.draw(circuit, drawn, looks, delta, channels, spans.get(zoom))
+                figure = telemetry.draw(circuit, drawn, styles, delta, channels, spans.get(zoom))
                 plot(figure, key="telemetry", still=True, revision=f"{zoom}", filename=f"{race.stem}-telemetry")
             else:
                 shell.empty("Too few positions", "Too few positions are known on this lap. Choose another lap.")
         with right, shell.panel("gain-map", "Who is faster where"):
-            figure = time_gained.gain_map(circuit, found.names, found.gains["minisector"], looks)
+            figure = time_gained.gain_map(circuit, found.names, found.gains["minisector"], styles)
             name = f"{race.stem}-faster-driver"
             plot(figure, key="gain-map", still=True, clicked=partial(_zoom_to_corner, race), filename=name)
         if measured is not None:
-            cards = [card_html(found, measured, part, looks) for part in corners_that_matter(found)]
+            cards = [card_html(found, measured, part, styles) for part in corners_that_matter(found)]
             label = "Corners with the largest differences"
             shell.html(f'<div class="f1-corners" role="list" aria-label="{label}">{"".join(cards)}</div>')
 
@@ -89,7 +91,7 @@ def _zoom_to_corner(race: Race, point: object) -> None:
 # ---- corners ----------------------------------------------------------------------------------------------------------
 @st.cache_resource(max_entries=64, show_spinner=False)
 def measure_corners(place: Place, code: str, numbers: tuple[int, ...]) -> Corners:
-    return corners_of(data.open_session(place), code, numbers)
+    return corners_of(open_session(place), code, numbers)
 
 
 def measure(race: Race, found: Between) -> tuple[Corners, Corners] | None:
@@ -124,10 +126,10 @@ def reason(found: Between, measured: tuple[Corners, Corners] | None) -> str:
     return max(strength, key=lambda words: strength[words], default="")
 
 
-def card_html(found: Between, measured: tuple[Corners, Corners], part: int, looks: Sequence[LineStyle]) -> str:
+def card_html(found: Between, measured: tuple[Corners, Corners], part: int, styles: Sequence[LineStyle]) -> str:
     """Return the numbers of both sides in a corner as a table."""
     one, other = measured
-    said = escape(time_gained.faster(found, found.gains["joint"], part))
+    gain = escape(time_gained.faster(found, found.gains["joint"], part))
     rows = []
     for name, words in CARD_MEASURES.items():
         a, b, apart = one.mean(name)[part], other.mean(name)[part], one.difference(other, name)[part]
@@ -143,20 +145,20 @@ def card_html(found: Between, measured: tuple[Corners, Corners], part: int, look
             f"<td{' class=sure' if apart.sure else ''}>{apart_words}</td></tr>"
         )
     heads = "".join(
-        f'<th><i style="border-top: 3px {"solid" if look.dash == "solid" else "dashed"} {look.colour}"></i>{escape(name)}</th>'
-        for name, look in zip(found.names, looks, strict=True)
+        f'<th><i style="border-top: 3px {"solid" if style.dash == "solid" else "dashed"} {style.colour}"></i>{escape(name)}</th>'
+        for name, style in zip(found.names, styles, strict=True)
     )
     return (
-        f'<div role="listitem"><p><b>{escape(one.names[part])}</b> {said}</p><table><thead><tr><th></th>{heads}'
+        f'<div role="listitem"><p><b>{escape(one.names[part])}</b> {gain}</p><table><thead><tr><th></th>{heads}'
         f"<th>difference</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
 # ---- the delta by part of the lap -------------------------------------------------------------------------------------
-def _show_parts(race: Race, found: Between, looks: Sequence[LineStyle]) -> None:
+def _show_parts(race: Race, found: Between, styles: Sequence[LineStyle]) -> None:
     """Show the delta by corner, sector or minisector."""
-    kinds = {kind: words for kind, words in pairs.KINDS.items() if kind in found.gains}
+    kinds = {kind: words for kind, words in KINDS.items() if kind in found.gains}
     with shell.panel("gain", "Where the time goes"):
         kind = one_of("Delta by", kinds, key="won-by", as_ids=True, row=True, label_visibility="collapsed")
-        figure = time_gained.bars(found.names, found.gains[kind], kind, looks)
+        figure = time_gained.bars(found.names, found.gains[kind], kind, styles)
         plot(figure, key="gain", still=True, filename=f"{race.stem}-delta-by-{kind}")

@@ -13,140 +13,17 @@ import numpy as np
 import streamlit as st
 
 from datasets.f1 import loader
-from datasets.f1.laps import PARTS, RACES, is_race, laps_where, ranked_by_time
+from datasets.f1.laps import PARTS, RACES, is_race, ranked_by_time
 from datasets.formula1 import Event, LapTable, Session
-from gdm_core.errors import DataError
 from gdm_core.text import plural
-from pages.formula1 import data
-from pages.formula1.data import CAR_CHANNELS, Place
+from pages.formula1 import sessions as loads
+from pages.formula1.selection import CAR_CHANNELS, Pick, Place, Selection
 from pages.lab.live.background import Task
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, several, span
 
-RACING = ("first", "pit", "safety_car")
 FIFTH = 4  # the paper compares the winner with the fifth
 SIMULATED = {"shanghai": "Shanghai, simulated", "suzuka": "Suzuka, simulated"}
-
-
-@dataclass(frozen=True)
-class WhichLaps:
-    """Selection of a driver's laps.
-
-    kind    "all", "racing", "quick", "range", "stint", "compound", "age" or "part" (of qualifying)
-    value   stint, compound or part
-    first   and last lap or tyre age
-    """
-
-    kind: str = "all"
-    value: str = ""
-    first: int = 0
-    last: int = 0
-
-    @classmethod
-    def parse(cls, text: str) -> WhichLaps:
-        """Parse "all", "racing", "first-last", "stint=2", "compound=HARD", "age=5-15" or "part=Q1"."""
-        kind, told, value = text.partition("=")
-        if kind == "age" or (not told and "-" in text):
-            first, _, last = (value or text).partition("-")
-            return cls(kind if told else "range", first=int(first), last=int(last))
-        return cls(kind, value)
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """Arguments of `laps_where`; {} for other selections."""
-        if self.kind in ("part", "quick"):
-            return ({} if self.value in ("", "all") else {"part": self.value}) | {"quick": True}
-        known = {"stint": "stint", "compound": "compound", "age": "tyre_age"}
-        value = int(self.value) if self.kind == "stint" else self.value or (self.first, self.last)
-        return {known[self.kind]: value} if self.kind in known else {}
-
-    @property
-    def about(self) -> str:
-        span = f"{self.first} to {self.last}"
-        known = {
-            "all": "all laps",
-            "racing": "racing laps",
-            "range": f"laps {span}",
-            "stint": f"stint {self.value}",
-            "compound": f"laps on {self.value.lower()} tyres",
-            "age": f"laps on {span}-lap-old tyres",
-            "quick": "fast laps",
-            "part": f"fast laps of {'qualifying' if self.value == 'all' else self.value}",
-        }
-        return known[self.kind]
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Options that turn laps into observations.
-
-    laps      selection, parsed by `WhichLaps.parse`
-    channels  observed channels; () for ten random mixtures of X and Y, as in the paper
-    """
-
-    laps: str = "all"
-    channels: tuple[str, ...] = ()
-
-    @property
-    def drives(self) -> bool:
-        """True if only car telemetry is observed; states are then scored against activities."""
-        return bool(self.channels) and not {"X", "Y"} & set(self.channels)
-
-    @property
-    def which(self) -> WhichLaps:
-        return WhichLaps.parse(self.laps)
-
-    @property
-    def same_for_all(self) -> dict[str, object]:
-        """Arguments of `to_trials` shared by all drivers."""
-        found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
-        if self.drives:
-            found["labels"] = "activities"
-        return found | ({"drop": RACING} if self.which.kind == "racing" else {})
-
-    def options(self, session: Session, code: str) -> dict[str, object]:
-        found, which = self.same_for_all, self.which
-        if which.where:
-            found["laps"] = laps_where(session, code, **which.where)
-        elif which.kind == "range":
-            numbers = session.driver(code).laps.number.tolist()
-            found["laps"] = tuple(n for n in numbers if which.first <= n <= which.last)
-            if not found["laps"]:
-                said = f"from {which.first} to {which.last}; choose laps up to {max(numbers)}"
-                raise DataError(f"{code} drove no lap {said}.")
-        return found
-
-    @property
-    def sees(self) -> str:
-        return ", ".join(self.channels) if self.channels else "ten random mixtures of X and Y, as in the paper"
-
-
-@dataclass(frozen=True)
-class Pick:
-    """Selected session, drivers and laps."""
-
-    place: Place
-    train: str
-    test: str
-    looked: Observation
-
-    @property
-    def about(self) -> str:
-        return f"fitted on {self.train}, applied to {self.test} · {self.looked.which.about}"
-
-    @property
-    def calls(self) -> list[str]:
-        """Lines of Python that create the trials."""
-        given, which = [f"{name}={value!r}" for name, value in self.looked.same_for_all.items()], self.looked.which
-        if which.kind == "range":
-            given.append(f"laps=range({which.first}, {which.last + 1})")
-        where = ", ".join(f"{name}={value!r}" for name, value in which.where.items())
-
-        def trials(name: str, code: str) -> str:
-            laps = [f"laps=formula1.laps_where(session, {code!r}, {where})"] if where else []
-            return f"{name} = formula1.to_trials(session, {code!r}, {', '.join([*given, *laps])})"
-
-        return [self.place.call, trials("train", self.train), trials("test", self.test)]
 
 
 SOURCES = {"real": "Real sessions", "simulated": "Simulated"}
@@ -221,13 +98,13 @@ def _real() -> Place:
     years = [str(year) for year in loader.years()]
     first = next((str(year) for year, *_ in stored if str(year) in years), "")
     if not first and settings.text("year") is None:  # the newest season with sessions
-        newest = data.request_calendar(int(years[0]))
+        newest = loads.request_calendar(int(years[0]))
         if not newest.wait(0.3):
             raise Waiting(f"Fetching the {years[0]} calendar", newest, int(years[0]))
         driven = newest.error is None and any(_is_past(event.date) for event in newest.value)
         first = years[0 if driven else 1]
     year = int(choose_one("Year", "year", years, first or years[0], help="Telemetry starts in 2018.", always=True))
-    load = data.request_calendar(year)
+    load = loads.request_calendar(year)
     load.wait(0.3)
     events: tuple[Event, ...] = load.value if load.value is not None else ()
     here = sorted(((event, name) for y, event, name in stored if y == year), key=lambda one: one[1] not in RACES)
@@ -249,7 +126,7 @@ def _real() -> Place:
     if not load.done:
         st.caption("Fetching the calendar; stored sessions are available now.")
     elif load.error is not None:
-        title, text = data.explain(load.error)
+        title, text = loads.explain(load.error)
         if names:
             st.caption(f"Only stored sessions are listed: {title.lower()}.")
         else:
@@ -289,12 +166,12 @@ def _is_past(moment: str) -> bool:
 def ready(place: Place) -> Session:
     """Return the session, or raise Waiting while it loads."""
     if place.simulated:
-        return data.simulated(place.circuit)
+        return loads.simulated(place.circuit)
     where = (place.year, place.event, place.name)
     title = f"{place.event} {place.year}, {place.name}"
-    if not (loader.is_stored(*where) or data.is_requested(place) or where in loader.stored_sessions()):
+    if not (loader.is_stored(*where) or loads.is_requested(place) or where in loader.stored_sessions()):
         raise Waiting(title, what=place, ask=True)
-    load = data.request_session(place)
+    load = loads.request_session(place)
     load.wait(2.0 if loader.is_stored(*where) else 0.3)  # stored sessions open at once, also on a busy machine
     if load.done and load.error is None:
         session: Session = load.value
@@ -327,7 +204,7 @@ def choose_drivers(place: Place, session: Session) -> Pick:
     if absent:
         st.caption(f"Without position data: {', '.join(absent)}.")
     laps = choose_laps(session, train, test, key)
-    return Pick(place, train, test, Observation(laps, _car_channels(session, train, test)))
+    return Pick(place, train, test, Selection(laps, _car_channels(session, train, test)))
 
 
 def usual_pair(session: Session, codes: Sequence[str]) -> tuple[str, str]:
@@ -344,7 +221,7 @@ def _car_channels(session: Session, train: str, test: str) -> tuple[str, ...]:
 def choose_channels(session: Session, pick: Pick) -> Pick:
     """Show what the model sees and return the pick with the observed channels."""
     channels = _channels(_car_channels(session, pick.train, pick.test))
-    return replace(pick, looked=replace(pick.looked, channels=channels))
+    return replace(pick, selection=replace(pick.selection, channels=channels))
 
 
 def _channels(car: tuple[str, ...]) -> tuple[str, ...]:
@@ -396,7 +273,7 @@ LAP_HELP = (
 
 
 def choose_laps(session: Session, train: str, test: str, among: str) -> str:
-    """Return the chosen laps in the form of `Observation.laps`."""
+    """Return the chosen laps in the form of `Selection.laps`."""
     tables = [session.driver(code).laps for code in dict.fromkeys((train, test))]
     stints = _both(tables, lambda laps: {str(n) for n in laps.stints})
     compounds = _both(tables, lambda laps: {name for name in laps.compound if name})

@@ -12,10 +12,11 @@ import streamlit as st
 from datasets.f1.corners import MEASURED_IN, MEASURES, PEDAL_MEASURES, Corners, LapMeasures, lap_measures
 from datasets.f1.time_won import Estimate
 from gdm_core.analysis.tables import csv
-from pages.formula1 import data
 from pages.formula1.compare import measure_corners
-from pages.formula1.data import Laps, Place, Race
-from pages.formula1.pairs import Between
+from pages.formula1.comparison import Between
+from pages.formula1.data import Laps, Race
+from pages.formula1.selection import Place
+from pages.formula1.sessions import open_session
 from pages.formula1.tables import table_with_csv
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
@@ -46,7 +47,7 @@ def tab(race: Race, found: Between) -> None:
         shell.quiet(describe_differences(found, table, unit))
         shell.quiet(
             "A corner's window reaches halfway to its neighbours. Exit speed: 100 m after the corner. Differences in time are "
-            f"corrected for fuel. Accurate to about ±{looked_step(race.train)} m. Tick a corner to see its telemetry."
+            f"corrected for fuel. Accurate to about ±{sample_spacing(race.train)} m. Tick a corner to see its telemetry."
         )
 
 
@@ -92,7 +93,7 @@ def _zoom(names: Sequence[str], row: int) -> None:
         settings.change("view", None)
 
 
-def looked_step(laps: Laps) -> int:
+def sample_spacing(laps: Laps) -> int:
     """Return the median distance between samples in metres."""
     speed = laps.speed[np.isfinite(laps.speed)]
     return round(float(np.median(speed)) / 3.6 / laps.trials[0].rate_hz) if len(speed) else 0
@@ -113,7 +114,7 @@ def every(found: Sequence[Corners]) -> pd.DataFrame:
 # ---- the average lap --------------------------------------------------------------------------------------------------
 @st.cache_resource(max_entries=48, show_spinner=False)
 def measure_pedals(place: Place, code: str, numbers: tuple[int, ...]) -> LapMeasures:
-    return lap_measures(data.open_session(place), code, numbers)
+    return lap_measures(open_session(place), code, numbers)
 
 
 def show_pedals(race: Race, found: Between) -> None:

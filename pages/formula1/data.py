@@ -1,70 +1,39 @@
-"""Data of the page: sessions loaded in the background, circuit, laps of the chosen drivers, and their states."""
+"""Laps of the chosen drivers, the dataset of a fit, and the states of each driver."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from datasets.f1 import loader
-from datasets.f1.loader import Event
-from datasets.f1.race import simulate_race
-from datasets.f1.session import FeedError, Reason, Session
+from datasets.f1.session import Session
 from datasets.f1.trials import (
     ACTIVITIES,
     activities,
-    between,
     chosen_laps,
-    curvature,
-    in_driving_order,
     lap_distance,
     sample_laps,
-    segment_names,
     segment_of,
     to_trials,
 )
 from gdm_core.engine.results import from_levels
-from gdm_core.errors import GdmError
 from gdm_core.trials import Trial, Trials
+from pages.formula1.circuit import Circuit, Floats, Ints, open_circuit, turned
+from pages.formula1.comparison import Between
+from pages.formula1.selection import CAR_CHANNELS, Pick, Place, Selection
+from pages.formula1.sessions import open_session
 from pages.lab import Dataset, Decoded, Undecoded, View, live
-from pages.lab.live.background import Jobs, Task
 from pages.lab.live.state import State
 from pages.ui.exports import Recipe, slug
 
-if TYPE_CHECKING:
-    from pages.formula1.controls import Observation, Pick
-    from pages.formula1.pairs import Between
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-BIN_M = 10.0
 MIXTURES = {f"y{n}": f"mixture {n} of X and Y" for n in range(1, 11)}  # the paper's observations
-CAR_CHANNELS = ("speed", "throttle", "brake", "gear")
 TELEMETRY = (*CAR_CHANNELS, "rpm", "drs")
 COLOURED = ("full throttle", "cornering", "braking", "part throttle")  # the first, second, ... colour of states
-MAX_KEPT = 6  # sessions in memory
-DEADLINE_S, CALENDAR_DEADLINE_S = 180.0, 20.0
-# Titles by reason of failure; messages of the errors give advice.
-SAID = {
-    Reason.NO_NETWORK: "No network",
-    Reason.DEADLINE: "Loading timed out",
-    Reason.ACCOUNT: "A Formula 1 account is required",
-    Reason.RATE_LIMIT: "Too many requests",
-    Reason.NOT_FOUND: "Not found",
-    Reason.NOT_YET: "Not driven yet",
-    Reason.NO_LAPS: "No laps",
-    Reason.NO_POSITION: "No positions",
-    Reason.NO_CORNERS: "No corners",
-    Reason.CANCELLED: "Cancelled",
-    Reason.STORAGE: "The data folder is not writable",
-    Reason.CRASHED: "The loader stopped",
-}
-UNASKED = (Reason.DEADLINE, Reason.RATE_LIMIT)  # stored sessions still work
 # Precomputed by assets/make_demo.py.
 FIRST_CIRCUIT, SHIPPED = "shanghai", "formula1"
 # Three states separate braking, cornering and full throttle.
@@ -79,84 +48,6 @@ FIRST_CONFIG: dict[str, Any] = {
     "seed": 0,
     "repeats": "keep",
 }
-
-
-@dataclass(frozen=True)
-class Place:
-    """A simulated circuit, or year, event and name of a real session."""
-
-    circuit: str = ""
-    year: int = 0
-    event: str = ""
-    name: str = ""
-
-    @property
-    def simulated(self) -> bool:
-        return bool(self.circuit)
-
-    @property
-    def call(self) -> str:
-        """Line of Python that opens the session."""
-        if self.simulated:
-            return f"session = formula1.simulate_race({self.circuit!r})"
-        return f"session = formula1.load_session({self.year}, {self.event!r}, {self.name!r})"
-
-
-@dataclass(frozen=True, eq=False)
-class Circuit:
-    """Map of a session in its official orientation."""
-
-    title: str
-    line: Floats  # [M, 2] the reference lap, closed
-    length: float
-    corners: tuple[tuple[str, float, float, float, float], ...]  # name, x, y, distance, angle of the label in degrees
-    segments: tuple[str, ...]
-
-    @property
-    def ticks(self) -> list[tuple[float, str]]:
-        """Corner marks for axes along the lap, at least 140 m apart."""
-        kept: list[tuple[float, str]] = []
-        for name, _, _, distance, _ in self.corners:
-            if not kept or distance - kept[-1][0] > 140:
-                kept.append((distance, f"T{name}"))
-        return kept
-
-    @property
-    def edges(self) -> Floats:
-        """[C] distances at which segments begin."""
-        return np.array([corner[3] for corner in self.corners], np.float32)
-
-    @property
-    def n_bins(self) -> int:
-        """Number of bins along the lap."""
-        return max(50, round(self.length / BIN_M))
-
-    @property
-    def axis(self) -> dict[str, Any]:
-        """Axis arguments for figures along the lap."""
-        step = self.length / self.n_bins
-        return {"start": step / 2, "step": step, "unit": "m", "ticks": self.ticks}
-
-    def segment_at(self, distance: npt.ArrayLike) -> Ints | None:
-        """Return the segment at each distance [T]."""
-        if not self.segments:
-            return None
-        return between(self.edges, distance)
-
-    def nearest_corner(self, distance: npt.ArrayLike) -> npt.NDArray[np.intp]:
-        """Return the nearest corner along the lap, in either direction."""
-        apart = np.abs(np.asarray(distance)[..., None] - self.edges)
-        return np.minimum(apart, self.length - apart).argmin(axis=-1)
-
-    def curvature_at(self, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return the curvature at each distance [T] in 1/m; positive to the left."""
-        return curvature(self.line, self.length, distance)
-
-    def position_at(self, distance: npt.ArrayLike) -> Floats:
-        """Return positions [..., 2] at distances along the lap."""
-        grid = np.linspace(0, self.length, len(self.line))
-        wrapped = np.mod(np.asarray(distance, float), self.length)
-        return np.stack([np.interp(wrapped, grid, self.line[:, i]) for i in (0, 1)], axis=-1).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,113 +95,13 @@ class Race:
         return f"formula1-{slug(self.session.title)}"
 
 
-def turned(position: npt.ArrayLike, degrees: float) -> Floats:
-    """Rotate positions [T, 2] to the official orientation."""
-    angle = np.deg2rad(degrees)
-    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    return (np.asarray(position, np.float64) @ turn).astype(np.float32)
-
-
-# ---- sessions and calendars, loaded in the background -----------------------------------------------------------------
-_loads = Jobs(MAX_KEPT)  # visitors share loads of the same session
-
-
-def request_calendar(year: int) -> Task:
-    """Load the events of a season in a background thread."""
-
-    def read(load: Task) -> tuple[Event, ...]:
-        return loader.schedule(year, deadline_s=CALENDAR_DEADLINE_S, progress=_report_to(load))
-
-    return _request(year, read)
-
-
-def request_session(place: Place) -> Task:
-    """Load a session in a background thread."""
-
-    def read(load: Task) -> Session:
-        where, told = (place.year, place.event, place.name), _report_to(load)
-        return loader.load_session(*where, deadline_s=DEADLINE_S, progress=told, cancel=load.cancelled)
-
-    return _request(place, read)
-
-
-def _request(what: Place | int, read: Callable[[Task], Any]) -> Task:
-    task: Task = _loads.get((what,), lambda: Task(read, explain=_crashed))
-    return task
-
-
-def _report_to(load: Task) -> Callable[[float, str], None]:
-    return lambda share, text: load.report(text, share)
-
-
-def _crashed(error: Exception) -> FeedError:
-    return FeedError(Reason.CRASHED, "Loading stopped unexpectedly. See the server's log.")
-
-
-def is_requested(place: Place) -> bool:
-    """Return whether a session has been loaded, or is loading."""
-    return _loads.find((place,)) is not None
-
-
-def request_again(what: Place | int | None) -> None:
-    """Load a session, or the calendar of a year, again."""
-    _loads.forget((what,))
-    if isinstance(what, Place):
-        request_session(what)
-
-
-def explain(error: GdmError) -> tuple[str, str]:
-    """Return the title and text of a failed load."""
-    reason = getattr(error, "reason", None)
-    if reason is None:
-        return "The session could not be loaded", str(error)
-    known = reason in UNASKED and loader.stored_sessions()
-    return SAID[reason], f'{error} Sessions marked "stored" work offline.' if known else str(error)
-
-
-@st.cache_resource(max_entries=2, show_spinner="Simulating a race")
-def simulated(circuit: str) -> Session:
-    return simulate_race(circuit)
-
-
-def open_session(place: Place) -> Session:
-    """Return the session of a place; real sessions must have been loaded."""
-    if place.simulated:
-        return simulated(place.circuit)
-    load = request_session(place)
-    load.wait(DEADLINE_S)  # reopens a stored session that left memory
-    if load.error is not None:
-        raise load.error
-    session: Session = load.value
-    return session
-
-
 # ---- the chosen laps --------------------------------------------------------------------------------------------------
-@st.cache_resource(max_entries=4, show_spinner=False)
-def circuit(place: Place) -> Circuit:
-    session = open_session(place)
-    reference = session.reference
-    points = np.vstack([reference.points, reference.points[:1]])
-    corners = in_driving_order(session.corners)
-    where = turned([(c.x, c.y) for c in corners], session.rotation) if corners else np.zeros((0, 2))
-    return Circuit(
-        session.title,
-        turned(points, session.rotation),
-        float(reference.length),
-        tuple(
-            (c.key, float(x), float(y), float(c.distance), float(c.angle + session.rotation))
-            for c, (x, y) in zip(corners, where, strict=True)
-        ),
-        segment_names(session.corners) if len(corners) > 1 else (),
-    )
-
-
 @st.cache_resource(max_entries=48, show_spinner=False)
-def laps_of(place: Place, code: str, looked: Observation) -> Laps:
+def laps_of(place: Place, code: str, selection: Selection) -> Laps:
     """Return a driver's chosen laps, cached to compute the fingerprint once."""
     session = open_session(place)
     driver = session.driver(code)
-    options = looked.options(session, code)
+    options = selection.options(session, code)
     trials = to_trials(session, code, **options)  # type: ignore[arg-type]
     car = [name for name in TELEMETRY if name in driver.available_channels]
     picked = {key: options[key] for key in ("laps", "drop") if key in options}
@@ -350,8 +141,8 @@ def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, lengt
 
 def open_race(pick: Pick, session: Session) -> Race:
     """Return the chosen laps of both drivers."""
-    train, test = (laps_of(pick.place, code, pick.looked) for code in (pick.train, pick.test))
-    return Race(pick, session, circuit(pick.place), train, test)
+    train, test = (laps_of(pick.place, code, pick.selection) for code in (pick.train, pick.test))
+    return Race(pick, session, open_circuit(pick.place), train, test)
 
 
 def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
@@ -367,13 +158,13 @@ def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
             note="" if session.simulated else "FastF1 fetches the session once and keeps it.",
         ),
         # States that do the same have the same colour for every driver and K.
-        truth=known_activities(race) if pick.looked.drives else None,
+        truth=known_activities(race) if pick.selection.drives else None,
         tested="other driver",
         name=session.title,
         licences=licences,
         source=race,
         columns=partial(sample_columns, race),
-        called={} if pick.looked.channels else MIXTURES,
+        called={} if pick.selection.channels else MIXTURES,
     )
 
 

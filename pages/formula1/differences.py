@@ -17,9 +17,12 @@ from gdm_core.analysis.repeatable import FEWEST, RETURNS, RepeatableStates, repe
 from gdm_core.text import listed
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import Figure
-from pages.formula1 import circuit_map, data, teams, time_gained
-from pages.formula1.data import Floats, Place, Race
-from pages.formula1.pairs import Between, Gain
+from pages.formula1 import circuit_map, teams, time_gained
+from pages.formula1.circuit import Floats
+from pages.formula1.comparison import Between, Gain
+from pages.formula1.data import Race
+from pages.formula1.selection import Place
+from pages.formula1.sessions import open_session
 from pages.lab import live
 from pages.lab.live.background import Task, show_progress, visitor_jobs
 from pages.ui import shell
@@ -38,7 +41,7 @@ N_CORNERS = 3
 @st.cache_resource(max_entries=16, show_spinner=False)
 def measure(place: Place, codes: tuple[str, str], pairs: tuple[tuple[int, int], ...], by: str, _won: TimeWon) -> Any:
     """Return the differences over pairs, cached to compute their fingerprint once."""
-    return differences(data.open_session(place), codes, _won)
+    return differences(open_session(place), codes, _won)
 
 
 def tab(race: Race, found: Between) -> None:
@@ -97,8 +100,8 @@ def show(race: Race, found: Between, apart: Differences, fitted: RepeatableState
         )
         plot(draw_strips(race, fitted, every, names), key="difference-strips", still=True)
     with right, shell.panel("prices", "What it costs"):
-        looks = teams.looks(race.session, race.codes)
-        plot(time_gained.bars(found.names, prices(every, names), "habit", looks), key="prices", still=True)
+        styles = teams.line_styles(race.session, race.codes)
+        plot(time_gained.bars(found.names, prices(every, names), "habit", styles), key="prices", still=True)
     with right:
         cards = "".join(card_html(race, found, habit, k, len(every)) for k, habit in enumerate(habits))
         shell.html(f'<div class="f1-corners" role="list" aria-label="Habits">{cards}</div>')
@@ -107,11 +110,11 @@ def show(race: Race, found: Between, apart: Differences, fitted: RepeatableState
 
 def describe(habit: Habit) -> str:
     """Return what the second driver does: significant differences in words."""
-    said = []
+    parts = []
     for name, (least, more, less) in WORDS.items():
         if name in habit.apart and habit.apart[name].sure and abs(mean := float(habit.apart[name].mean)) >= least:
-            said.append((more if mean > 0 else less).format(abs(mean)))
-    return ", ".join(said) or NOTHING
+            parts.append((more if mean > 0 else less).format(abs(mean)))
+    return ", ".join(parts) or NOTHING
 
 
 def sentence(found: Between, habits: Sequence[Habit]) -> str:
@@ -144,11 +147,11 @@ def card_html(race: Race, found: Between, habit: Habit, number: int, n_states: i
     """Return one habit as a card."""
     colour = palette.colours(n_states)[number]
     place = f"Mostly around {where(race, found, habit)}. " if race.circuit.segments else ""
-    told = "Confirmed by the pairs kept aside." if habit.confirmed else "Not confirmed: could be chance."
+    verdict = "Confirmed by the pairs kept aside." if habit.confirmed else "Not confirmed: could be chance."
     return (
         f'<div role="listitem"><p><b><i style="border-top: 0.7rem solid {colour}"></i>S{number + 1}</b> '
         f"{escape(found.names[1])} {cost(habit)}</p><p>{escape(describe(habit).capitalize())}. {place}"
-        f"{habit.here.mean():.0%} of the lap. {told}</p></div>"
+        f"{habit.here.mean():.0%} of the lap. {verdict}</p></div>"
     )
 
 
@@ -180,8 +183,9 @@ def draw_strips(race: Race, fitted: RepeatableStates, habits: Sequence[Habit], n
     """Draw the mean shares of the fitted pairs, and of those kept aside."""
     sides = {"fitted": ~fitted.aside, "kept aside": fitted.aside}
     rows = {label: mixed(fitted.states[chosen].mean(axis=0), habits) for label, chosen in sides.items()}
-    said = "Pairs that were fitted, and pairs kept aside."
-    return figures.state_strips(rows, **race.circuit.axis, names=names, caption=said)
+    return figures.state_strips(
+        rows, **race.circuit.axis, names=names, caption="Pairs that were fitted, and pairs kept aside."
+    )
 
 
 def about(fitted: RepeatableStates, joined: bool) -> str:

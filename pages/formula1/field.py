@@ -10,10 +10,13 @@ from datasets.f1.laps import QUICK, best_laps, ideal_laps, is_race
 from datasets.f1.time_won import FEWEST_LAPS, Minisectors, minisectors
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import Figure, figure, key_above, plane, points
-from pages.formula1 import data, teams
+from pages.formula1 import teams
+from pages.formula1.circuit import Circuit
 from pages.formula1.circuit_map import cursor
-from pages.formula1.data import Circuit, Place, Race
+from pages.formula1.data import Race
 from pages.formula1.pairs import named_by_place
+from pages.formula1.selection import Place
+from pages.formula1.sessions import open_session
 from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import draw_stretches
 from pages.ui import shell
@@ -22,7 +25,7 @@ from pages.ui.plot import plot
 
 @st.cache_resource(max_entries=4, show_spinner="Timing all drivers")
 def measure_field(place: Place) -> Minisectors | None:
-    session = data.open_session(place)
+    session = open_session(place)
     enough = [one.code for one in session.drivers if not is_race(session) or one.laps.undisturbed.sum() >= FEWEST_LAPS]
     return minisectors(session, enough)
 
@@ -60,16 +63,16 @@ def as_table(circuit: Circuit, found: Minisectors) -> pd.DataFrame:
 
 def draw(session: Session, circuit: Circuit, found: Minisectors) -> Figure:
     """Draw the track in the colours of the fastest drivers."""
-    looks, sure = teams.team_looks(session, found.codes), found.lead.sure
-    says = [
+    styles, sure = teams.field_styles(session, found.codes), found.lead.sure
+    hover = [
         f"{found.codes[row] if clear else 'nobody'}: {found.times.mean[row, part]:.3f} s<br>"
         f"{found.lead.mean[part]:.3f} ± {found.lead.margin[part]:.3f} s ahead of the next"
         f"<br>{found.edges[part]:.0f} to {found.edges[part + 1]:.0f} m"
         for part, (row, clear) in enumerate(zip(found.fastest, sure, strict=True))
     ]
     nobody = teams.LineStyle("$line", "solid")
-    drawn = [looks[row] if clear else nobody for row, clear in zip(found.fastest, sure, strict=True)]
-    traces = draw_stretches(circuit, found.edges, drawn, np.ones(len(sure)), says)
+    drawn = [styles[row] if clear else nobody for row, clear in zip(found.fastest, sure, strict=True)]
+    traces = draw_stretches(circuit, found.edges, drawn, np.ones(len(sure)), hover)
     count = {found.codes[row]: int((found.fastest[sure] == row).sum()) for row in np.unique(found.fastest[sure])}
     ranked = sorted(count, key=lambda code: -count[code])
     caption = (
@@ -78,8 +81,8 @@ def draw(session: Session, circuit: Circuit, found: Minisectors) -> Figure:
     alt = f"Map of {circuit.title} coloured by the fastest driver in {len(sure)} minisectors: "
     alt += ", ".join(f"{code} {count[code]}" for code in ranked) or "nobody stands out"
     for code in ranked:
-        look = looks[found.codes.index(code)]
-        line = {"color": look.colour, "width": 4, "dash": look.dash}
+        style = styles[found.codes.index(code)]
+        line = {"color": style.colour, "width": 4, "dash": style.dash}
         traces.append(points("lines", [np.nan], [np.nan], line=line, name=f"{code} {count[code]}"))
     return figure(traces, caption, alt, 440, phone_height=360, cursor=cursor(circuit), **plane(), **key_above())
 

@@ -20,8 +20,10 @@ from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points, shape
-from pages.formula1 import data, teams
-from pages.formula1.data import Place, Race
+from pages.formula1 import teams
+from pages.formula1.data import Race
+from pages.formula1.selection import Place
+from pages.formula1.sessions import open_session
 from pages.formula1.tables import table_with_csv
 from pages.ui import settings, shell
 from pages.ui.controls import number as choose_number
@@ -59,11 +61,11 @@ def band(spell: Spell, begins: float) -> Dict:
 def conditions(session: Session) -> str:
     """Describe flags, rain and track temperature."""
     count = Counter(spell.what for spell in session.spells)
-    told = [f"{what} {'once' if n == 1 else f'{n} times'}" for what, n in count.items()]
-    said = [f"Shaded: {listed(told)}."] if told else []
+    spells = [f"{what} {'once' if n == 1 else f'{n} times'}" for what, n in count.items()]
+    sentences = [f"Shaded: {listed(spells)}."] if spells else []
     if session.track:
-        said.append(f"Track temp {session.track[0]:.0f} to {session.track[1]:.0f} °C.")
-    return " ".join(said)
+        sentences.append(f"Track temp {session.track[0]:.0f} to {session.track[1]:.0f} °C.")
+    return " ".join(sentences)
 
 
 def improvement(session: Session, codes: list[str]) -> Figure:
@@ -71,16 +73,16 @@ def improvement(session: Session, codes: list[str]) -> Figure:
     traces: list[Dict] = []
     marks: list[Dict] = []
     begins = min(driver.laps.start.min() for driver in session.drivers if len(driver.laps))
-    for code, look in zip(codes, teams.looks(session, codes), strict=True):
+    for code, style in zip(codes, teams.line_styles(session, codes), strict=True):
         laps = session.driver(code).laps
         timed = np.flatnonzero(laps.timed)
         if not len(timed):
             continue
         best = np.minimum.accumulate(laps.seconds[timed])
         minutes = (laps.end[timed] - begins) / 60
-        drawn = {"color": look.colour, "width": 1.8, "dash": look.dash, "shape": "hv"}
+        drawn = {"color": style.colour, "width": 1.8, "dash": style.dash, "shape": "hv"}
         traces.append(points("lines", minutes, best, f"{code} %{{y:.3f}} s at %{{x:.0f}} min", line=drawn))
-        at, ink = (float(minutes[-1]), float(best[-1])), {"size": 11, "color": look.colour}
+        at, ink = (float(minutes[-1]), float(best[-1])), {"size": 11, "color": style.colour}
         marks.append(note(code, *at, xanchor="left", xshift=4, font=ink))
     lowest = min((mark["y"] for mark in marks), default=0.0)
     span, below = 0.15 + 0.035 * lowest, -np.inf
@@ -115,7 +117,7 @@ FADED = 0.4  # opacity of drivers that are not compared
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def open_history(place: Place) -> RaceHistory:
-    return race_history(data.open_session(place))
+    return race_history(open_session(place))
 
 
 def show_history(race: Race) -> None:
@@ -129,28 +131,28 @@ def show_history(race: Race) -> None:
 def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]) -> Figure:
     """Draw one line per driver, with pit stops as markers and flags as shaded laps."""
     values = {"gap": found.gap, "position": found.position, "pace": lap_seconds(session, found)}[kind]
-    looks = dict(zip(found.codes, teams.team_looks(session, found.codes), strict=True))
+    styles = dict(zip(found.codes, teams.field_styles(session, found.codes), strict=True))
     limits = _range(kind, values)
     traces: list[Dict] = []
     marks: list[Dict] = []
     for code, line in sorted(zip(found.codes, values, strict=True), key=lambda one: one[0] in codes):
         if not np.isfinite(line).any():
             continue
-        look, chosen = looks[code], code in codes
-        drawn = {"color": look.colour, "dash": look.dash, "width": 2.6 if chosen else 1.4}
-        says = f"{code} lap %{{x}}<br>{TITLES[kind]} %{{y:.6~g}}"
+        style, chosen = styles[code], code in codes
+        drawn = {"color": style.colour, "dash": style.dash, "width": 2.6 if chosen else 1.4}
+        hover = f"{code} lap %{{x}}<br>{TITLES[kind]} %{{y:.6~g}}"
         opacity = 1.0 if chosen else FADED
-        traces.append(points("lines", found.laps, line, says, line=drawn, opacity=opacity, connectgaps=False))
+        traces.append(points("lines", found.laps, line, hover, line=drawn, opacity=opacity, connectgaps=False))
         stops = np.isin(found.laps, found.stops.get(code, ())) & np.isfinite(line)
         if stops.any():
-            marker = {"color": look.colour, "size": 8 if chosen else 6, "symbol": "circle-open", "line": {"width": 2}}
-            says = f"{code} pit stop, lap %{{x}}"
-            traces.append(points("markers", found.laps[stops], line[stops], says, marker=marker, opacity=opacity))
+            marker = {"color": style.colour, "size": 8 if chosen else 6, "symbol": "circle-open", "line": {"width": 2}}
+            hover = f"{code} pit stop, lap %{{x}}"
+            traces.append(points("markers", found.laps[stops], line[stops], hover, marker=marker, opacity=opacity))
         low, high = sorted(limits)
         inside = np.flatnonzero(np.isfinite(line) & (line >= low) & (line <= high))
         if inside.size and (chosen or kind == "position"):
             last = int(inside[-1])
-            ink = {"size": 11, "color": look.colour}
+            ink = {"size": 11, "color": style.colour}
             marks.append(note(code, float(found.laps[last]), float(line[last]), xanchor="left", xshift=4, font=ink))
     shapes = [
         shape(
@@ -159,8 +161,8 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
         for first, last, what in found.flags
     ]
     flags = {what for *_, what in found.flags}
-    told = f" Shaded: {', '.join(sorted(flags))}." if flags else " No flags."
-    caption = f"Thick: {' and '.join(dict.fromkeys(codes))}. Circles: pit stops.{told}"
+    shaded = f" Shaded: {', '.join(sorted(flags))}." if flags else " No flags."
+    caption = f"Thick: {' and '.join(dict.fromkeys(codes))}. Circles: pit stops.{shaded}"
     n_drivers = int(np.isfinite(values).any(axis=1).sum())
     alt = f"{KINDS[kind]}, {n_drivers} drivers, {len(found.laps)} laps."
     axes: Dict = {
@@ -200,7 +202,7 @@ EXCLUDED, APART = "not-counted", "~"  # URL parameter: driver and lap of each ex
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def driver_runs(place: Place, code: str, fuel: float, excluded: tuple[int, ...]) -> tuple[LongRun, ...]:
-    return runs(data.open_session(place), code, fuel, excluded)
+    return runs(open_session(place), code, fuel, excluded)
 
 
 def excluded_laps() -> dict[str, tuple[int, ...]]:
@@ -217,10 +219,10 @@ def toggle_lap(found: Sequence[LongRun], point: Mapping[str, Any] | None) -> Non
     """Exclude a clicked lap, or include it again, before the page reruns."""
     custom = (point or {}).get("customdata")
     known = {(run.code, int(lap)) for run in found for lap in run.laps}
-    asked = (str(custom[0]), whole(str(custom[1]))) if isinstance(custom, Sequence) and len(custom) == 2 else None
-    if asked not in known:  # a browser may send anything
+    clicked = (str(custom[0]), whole(str(custom[1]))) if isinstance(custom, Sequence) and len(custom) == 2 else None
+    if clicked not in known:  # a browser may send anything
         return
-    laps = {(code, lap) for code, laps in excluded_laps().items() for lap in laps} ^ {asked}
+    laps = {(code, lap) for code, laps in excluded_laps().items() for lap in laps} ^ {clicked}
     settings.change(EXCLUDED, APART.join(f"{code}-{lap}" for code, lap in sorted(laps)) or None)
 
 
@@ -259,9 +261,9 @@ def _show_runs(race: Race) -> None:
                 race.stem,
                 seconds=[name for name in map(str, table) if name.endswith(("s)", "/lap)", "±"))],
             )
-            told = source if fuel == round(usual, 3) else "as set"
+            basis = source if fuel == round(usual, 3) else "as set"
             shell.quiet(
-                f"Deg: tyre degradation, corrected for fuel by {fuel:.3f} s/lap ({told}). "
+                f"Deg: tyre degradation, corrected for fuel by {fuel:.3f} s/lap ({basis}). "
                 "Scatter: standard deviation of the residuals. Runs: consecutive green laps on one set of tyres; laps over "
                 "7% slower than its best end a run."
             )
@@ -274,31 +276,31 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
     traces: list[Dict] = []
     marks: list[Dict] = []
     codes = list(dict.fromkeys(run.code for run in found))
-    looks = dict(zip(codes, teams.looks(session, codes), strict=True))
+    styles = dict(zip(codes, teams.line_styles(session, codes), strict=True))
     for run in found:
-        look = looks[run.code]
+        style = styles[run.code]
         middle = run.corrected_mean, float(run.age[run.counts].mean())
         ends = np.array([run.age.min(), run.age.max()])
         fit = middle[0] + run.slope.mean * (ends - middle[1])
-        said = f"{run.code} stint {run.stint}, {run.compound.lower()}"
+        title = f"{run.code} stint {run.stint}, {run.compound.lower()}"
         short = f"{run.compound[:1]}{run.stint}"
         grows = f"{run.code} {run.compound.lower()} ({short}) {1000 * run.slope.mean:+.0f} ± {1000 * run.slope.margin:.0f} ms/lap"
-        symbol = "circle" if look.dash == "solid" else "diamond-open"
+        symbol = "circle" if style.dash == "solid" else "diamond-open"
         traces += [
-            points("markers", run.age, run.adjusted, f"{said}, lap %{{customdata[1]}}<br>%{{y:.3f}} s, tyre age %{{x}} laps",
+            points("markers", run.age, run.adjusted, f"{title}, lap %{{customdata[1]}}<br>%{{y:.3f}} s, tyre age %{{x}} laps",
                    showlegend=False, customdata=[[run.code, int(lap)] for lap in run.laps],
-                   marker={"color": np.where(run.counts, look.colour, LEFT_OUT).tolist(), "size": 6,
+                   marker={"color": np.where(run.counts, style.colour, LEFT_OUT).tolist(), "size": 6,
                            "symbol": np.where(run.counts, symbol, "x-thin-open").tolist()}),
-            points("lines", ends, fit, line={"color": look.colour, "width": 2, "dash": look.dash}, name=grows),
+            points("lines", ends, fit, line={"color": style.colour, "width": 2, "dash": style.dash}, name=grows),
         ]  # fmt: skip
-        marks.append(note(short, float(ends[1]), float(fit[1]), xanchor="left", xshift=5, font={"color": look.colour}))
+        marks.append(note(short, float(ends[1]), float(fit[1]), xanchor="left", xshift=5, font={"color": style.colour}))
     axes: Dict = {"xaxis": axis("tyre age (laps)"), "yaxis": axis("lap time (s)")}
     caption = (
         "Green laps, corrected to the fuel of each run's first lap. Slope: tyre degradation (ms/lap, 95% CI). Crosses: outliers "
         "and excluded laps. Click a lap to exclude it, or to include it again."
     )
-    told = "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope.mean:+.0f} ms/lap" for run in found)
-    alt = f"Lap times of {len(found)} long runs against tyre age: {told}."
+    slopes = "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope.mean:+.0f} ms/lap" for run in found)
+    alt = f"Lap times of {len(found)} long runs against tyre age: {slopes}."
     return figure(traces, caption, alt, 340, annotations=marks, **axes, **key_above())
 
 
@@ -364,11 +366,11 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
             layers.append(spans.mark_rect(color=colour, opacity=0.35).encode(x="first:Q", x2="end:Q"))
     chart = alt.layer(*layers)
     race = is_race(session)
-    told = f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC." if race else ""
-    told += f" Blue: rain on the first driver's laps {wet[0]} to {wet[-1]}." if wet else ""
+    shaded = f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC." if race else ""
+    shaded += f" Blue: rain on the first driver's laps {wet[0]} to {wet[-1]}." if wet else ""
     return chart.properties(height=60 + 22 * len(codes)).configure(
         background="transparent"
-    ), f"One bar per set of tyres; in {'finishing' if race else 'classification'} order. {told} {conditions(session)}"
+    ), f"One bar per set of tyres; in {'finishing' if race else 'classification'} order. {shaded} {conditions(session)}"
 
 
 def _in_rain(session: Session) -> list[int]:

@@ -13,8 +13,10 @@ from datasets.f1.laps import is_race, remarks_on_laps, remarks_on_session
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
-from pages.formula1 import compare, controls, corner_panel, data, differences, field, laps, pairs, states
-from pages.formula1.data import Place, Race
+from pages.formula1 import compare, controls, corner_panel, data, differences, field, laps, pairs, sessions, states
+from pages.formula1.comparison import describe
+from pages.formula1.data import Race
+from pages.formula1.selection import Place
 from pages.lab.live import background
 from pages.ui import model_controls, navigation, settings, shell
 from pages.ui.controls import tabs
@@ -89,13 +91,13 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             )
             st.button(
                 "Load this session", type="primary", key="f1-load", icon=":material/download:",
-                on_click=data.request_again, args=(wait.what,),
+                on_click=sessions.request_again, args=(wait.what,),
             )  # fmt: skip
         elif load is None:
             shell.empty(wait.title, wait.advice)
         elif load.done and load.error is not None:
-            title, text = data.explain(load.error)
-            shell.error(title, wait.advice or text, retry="f1-retry", again=partial(data.request_again, wait.what))
+            title, text = sessions.explain(load.error)
+            shell.error(title, wait.advice or text, retry="f1-retry", again=partial(sessions.request_again, wait.what))
         else:
             shell.empty(wait.title, "The first load takes about 10 s; after that the session opens instantly.")
             background.show_progress("f1-loading", load, done=False)
@@ -120,10 +122,10 @@ def remark(race: Race) -> None:
         shell.quiet("Simulated race on an approximate layout. Choose Real sessions for recorded ones.")
         return
     driven = {race.train.code: race.train, race.test.code: race.test}
-    about_laps = [said for code, one in driven.items() for said in remarks_on_laps(session, code, one.lap.tolist())]
+    about_laps = [text for code, one in driven.items() for text in remarks_on_laps(session, code, one.lap.tolist())]
     with st.container(key="formula1-remarks", gap=None):
-        for said in (*session.notes, *remarks_on_session(session), *about_laps):
-            shell.quiet(said)
+        for text in (*session.notes, *remarks_on_session(session), *about_laps):
+            shell.quiet(text)
 
 
 fits = opened in FITTED
@@ -150,9 +152,9 @@ except GdmError as error:
     shell.footer()
     shell.end_page()
 if not fits:
-    told = pick.looked.which.about if opened not in COMPARED or race.found is None else pairs.describe(race.found)
+    which = pick.selection.which.about if opened not in COMPARED or race.found is None else describe(race.found)
     named = [f"{session.driver(code).name} ({code})" for code in dict.fromkeys(race.codes)]
-    page.header(f"{session.title} · {' vs '.join(named)} · {told}")
+    page.header(f"{session.title} · {' vs '.join(named)} · {which}")
     with page.below:
         show_tab(opened, race)
         remark(race)
@@ -160,7 +162,7 @@ if not fits:
 else:
     fitted = data.fitted_data(race, licences)
     with page.controls:
-        drives = pick.looked.drives
+        drives = pick.selection.drives
         choice = model_controls.choose(
             n_channels=fitted.train.n_channels,
             n_samples=fitted.train.n_samples,

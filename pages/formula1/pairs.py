@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import cast
 
@@ -15,16 +14,18 @@ from datasets import formula1
 from datasets.f1.clock import sector_lines
 from datasets.f1.corners import PHASES, corner_windows, joint_corners, phases
 from datasets.f1.laps import best_laps, is_race, pairs_in_stints, pairs_of_runs
-from datasets.f1.time_won import FEWEST_LAPS, By, Estimate, minisector_edges
+from datasets.f1.time_won import FEWEST_LAPS, By, minisector_edges
 from datasets.formula1 import TimeWon
-from pages.formula1 import data
-from pages.formula1.controls import Observation, choose_one
-from pages.formula1.data import Circuit, Laps, Place, Race
+from pages.formula1.circuit import Circuit, open_circuit
+from pages.formula1.comparison import Between, Floats, Gain
+from pages.formula1.controls import choose_one
+from pages.formula1.data import Laps, Race, laps_of
+from pages.formula1.selection import Place, Selection
+from pages.formula1.sessions import open_session
 from pages.formula1.tables import clock
 from pages.ui.controls import one_of, switch
 
 CELL_M = 10.0
-Floats = npt.NDArray[np.float64]
 MEAN, TWO, RUNS, STINT = "mean", "two", "runs", "stint"
 WAYS = {
     MEAN: "Mean of clean laps",
@@ -34,74 +35,27 @@ WAYS = {
 }
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
 HOW_PAIRED = "Tyre age: same compound and age, corrected for fuel and track evolution. Lap number: same lap, any tyres."
-KINDS = {"phase": "Kind of road", "corner": "Corner", "sector": "Sector", "minisector": "Minisector", "state": "State"}
-
-
-@dataclass(frozen=True, eq=False)
-class Gain(Estimate):
-    """Seconds per lap that the first driver gains on the second in P parts of the lap.
-
-    names         names of the parts; `edges` [P + 1] in metres, None for other parts than stretches
-    """
-
-    names: tuple[str, ...]
-    edges: Floats | None = None
-
-    @classmethod
-    def from_estimate(cls, won: Estimate, names: Sequence[str], edges: Floats | None = None) -> Gain:
-        return cls(won.mean, won.error, won.freedom, tuple(names), edges)
-
-
-@dataclass(frozen=True, eq=False)
-class Between:
-    """Pairs of laps of two drivers, or of one, and the delta by part of the lap.
-
-    codes   drivers of both sides
-    names   both sides in words and legends
-    gains   by key of KINDS, as far as the circuit has such parts; "joint" for corners that share a braking zone
-    joint   first and last corner of each of these
-    """
-
-    codes: tuple[str, str]
-    names: tuple[str, str]
-    won: TimeWon
-    gains: Mapping[str, Gain]
-    joint: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def single(self) -> bool:
-        """Whether a single pair of laps is compared."""
-        return len(self.won.pairs) == 1
-
-    @property
-    def titles(self) -> list[str]:
-        """Both sides with their laps, for legends."""
-        laps = self.won.laps
-        said = f"mean of {len(laps[0])} laps"
-        return [
-            f"{one} lap {n[0]}" if self.single else f"{one}, {said}" for one, n in zip(self.names, laps, strict=True)
-        ]
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def between(
     place: Place,
     codes: tuple[str, str],
-    looked: Observation,
+    selection: Selection,
     by: By = "tyre age",
     keep_close: bool = False,
     pairs: tuple[tuple[int, int], ...] | None = None,
     names: tuple[str, str] | None = None,
 ) -> Between | None:
     """Compare the chosen laps, or given pairs of them; return None if too few have a partner."""
-    session, circuit = data.open_session(place), data.circuit(place)
+    session, circuit = open_session(place), open_circuit(place)
     lines = sector_lines(session)
     official = np.zeros(0) if lines is None else np.array([0, *lines.shares, 1]) * circuit.length
     even = minisector_edges(circuit.length)
     windows = corner_windows(circuit.edges.astype(np.float64), circuit.length) if circuit.segments else even
     grid = np.linspace(0, circuit.length, max(2, round(circuit.length / CELL_M)) + 1)
     edges = np.unique(np.concatenate([grid, even, official, np.mod(windows, circuit.length)])) / circuit.length
-    laps = None if pairs else [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
+    laps = None if pairs else [np.unique(laps_of(place, code, selection).lap).tolist() for code in codes]
     chosen = None if laps is None else (laps[0], laps[1])
     won = formula1.time_won(session, codes, edges, by=by, laps=chosen, keep_close=keep_close, pairs=pairs)
     if won is None:
@@ -123,10 +77,10 @@ def between(
     return Between(codes, names or codes, won, gains, joint)
 
 
-def usual(place: Place, codes: tuple[str, str], looked: Observation) -> Between | None:
+def usual(place: Place, codes: tuple[str, str], selection: Selection) -> Between | None:
     """Compare laps of equal tyre age, or else of equal number."""
     ways: tuple[By, By] = ("tyre age", "lap number")
-    return next((found for by in ways if (found := between(place, codes, looked, by)) is not None), None)
+    return next((found for by in ways if (found := between(place, codes, selection, by)) is not None), None)
 
 
 def in_parts(won: TimeWon, names: Sequence[str], of: npt.NDArray[np.int64], edges: Floats | None = None) -> Gain:
@@ -156,16 +110,16 @@ def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tup
 def choose(race: Race) -> Between | None:
     """Show how laps are paired; return the comparison, None without timed laps."""
     pick, codes = race.pick, race.codes
-    found = usual(pick.place, codes, pick.looked) if is_race(race.session) else None
+    found = usual(pick.place, codes, pick.selection) if is_race(race.session) else None
     ready: dict[str, Callable[[], Between | None]] = {}
     if found is not None:
         ready[MEAN] = lambda: _over_pairs(race, found)
     if codes[0] == codes[1]:
         if pairs := pairs_in_stints(race.session, codes[0]):
             names = f"{codes[0]} early", f"{codes[0]} late"
-            ready[STINT] = lambda: between(pick.place, codes, pick.looked, pairs=pairs, names=names)
+            ready[STINT] = lambda: between(pick.place, codes, pick.selection, pairs=pairs, names=names)
     elif len(runs := pairs_of_runs(race.session, *codes)) > 1:
-        ready[RUNS] = lambda: between(pick.place, codes, pick.looked, pairs=runs)
+        ready[RUNS] = lambda: between(pick.place, codes, pick.selection, pairs=runs)
     ready[TWO] = lambda: _of_two_laps(race)
     usual_way = MEAN if MEAN in ready else STINT if STINT in ready else TWO
     ways = {way: words for way, words in WAYS.items() if way in ready}
@@ -181,7 +135,7 @@ def _over_pairs(race: Race, usual: Between) -> Between:
     pick = race.pick
     by = cast(By, one_of("Pair laps by", PAIRED, usual.won.by, key="pair", as_ids=True, help=HOW_PAIRED, row=True))
     close = switch("Keep laps within 1 s of the car ahead", False, key="close", help="DRS and tow change their speed.")
-    found = between(pick.place, race.codes, pick.looked, by, close)
+    found = between(pick.place, race.codes, pick.selection, by, close)
     if found is None:
         st.caption(f"Fewer than {FEWEST_LAPS} clean lap pairs: paired by {usual.won.by}.")
     return found or usual
@@ -195,7 +149,7 @@ def _of_two_laps(race: Race) -> Between | None:
         order = list(timed)
         second = side == "b" and race.train.code == race.test.code and len(order) > 1
         first = order[1] if second else next(iter(order), "")
-        among = f"{laps.code}-{race.pick.looked.laps}-{race.pick.place}"
+        among = f"{laps.code}-{race.pick.selection.laps}-{race.pick.place}"
         lap = choose_one(f"Lap of {laps.code}", f"lap-{side}", timed, first, "Fastest first.", among=among)
         if not lap:
             return None
@@ -203,7 +157,7 @@ def _of_two_laps(race: Race) -> Between | None:
     names = race.codes
     if names[0] == names[1]:
         names = f"{names[0]} {numbers[0]}", f"{names[1]} {numbers[1]}"
-    return between(race.pick.place, race.codes, race.pick.looked, pairs=((numbers[0], numbers[1]),), names=names)
+    return between(race.pick.place, race.codes, race.pick.selection, pairs=((numbers[0], numbers[1]),), names=names)
 
 
 def laps_by_time(race: Race, laps: Laps) -> list[tuple[int, float]]:
@@ -215,28 +169,3 @@ def laps_by_time(race: Race, laps: Laps) -> list[tuple[int, float]]:
     best = {one.number for one in best_laps(race.session) if one.code == laps.code}
     last = max((n for n in best if any(n == number for number, _ in found)), default=None)
     return sorted(found, key=lambda one: one[0] != last) if not is_race(race.session) else found
-
-
-def describe(found: Between) -> str:
-    """Name the laps that every figure and table compares."""
-    codes, won = found.names, found.won
-    if found.single:
-        return f"{found.titles[0]} and {found.titles[1]}. Intervals: timing error only."
-    how = "same lap number, tyres may differ"
-    if won.by == "tyre age":
-        how = "same tyre and age"
-    if found.codes[0] == found.codes[1]:
-        how = "same stints, first and second half"
-    elif won.trend is None and won.by == "tyre age":
-        how = "run by run"
-    said = f"{len(won.pairs)} laps each, {how}."
-    if won.n_close:
-        kept = f"Too few laps in clear air: {won.n_close} laps in traffic kept."
-        said += f" {won.n_close} laps in traffic left out." if won.free else f" {kept}"
-    if won.trend is not None and abs(won.taken_off) >= 0.005:
-        later = "later" if won.later > 0 else "earlier"
-        said += (
-            f" {codes[0]}'s are {abs(won.later):.1f} laps {later}: {-won.taken_off:+.2f} s/lap for fuel and track "
-            f"({won.trend.lap:+.3f} s per lap)."
-        )
-    return said

@@ -57,7 +57,7 @@ def show_card(view: lab.View) -> None:
 
 def rows_of(view: lab.View) -> Rows:
     """Return a function from scores to rows: activities for telemetry states, segments for position states."""
-    if race_of(view).pick.looked.drives:
+    if race_of(view).pick.selection.drives:
         supervised = _supervised_accuracy(view)
         return lambda scores: driving_rows(scores, supervised)
     return score_rows
@@ -70,9 +70,9 @@ def _supervised_accuracy(view: lab.View) -> Mapping[str, float]:
         return found
     if not view.settled:
         return {}
-    asked = (view.dataset.train, view.dataset.test)
-    key = query_key("supervised", supervised_controls, asked)
-    answer = view.fit.query("supervised", key, supervised_controls, *asked, kept=view.dataset.keep)
+    sides = (view.dataset.train, view.dataset.test)
+    key = query_key("supervised", supervised_controls, sides)
+    answer = view.fit.query("supervised", key, supervised_controls, *sides, kept=view.dataset.keep)
     return answer.value if answer.fresh else {}
 
 
@@ -144,11 +144,11 @@ def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
     return found
 
 
-def start(wanted: Mapping[str, Sweep], about: tuple[str, ...]) -> None:
+def start(planned: Mapping[str, Sweep], about: tuple[str, ...]) -> None:
     """Start the sweeps of this visitor and cancel earlier ones."""
     engine = live.panels.engine()
     visitor_jobs().end("accuracy")
-    jobs = {name: one.start(engine, f"{live.visitor()}/accuracy") for name, one in wanted.items()}
+    jobs = {name: one.start(engine, f"{live.visitor()}/accuracy") for name, one in planned.items()}
     visitor_jobs().get(("accuracy", about), lambda: Fits(jobs))
 
 
@@ -175,13 +175,13 @@ def show_accuracy(view: View) -> None:
         about = "Each K is fitted once per seed."
         n_seeds = slide("Seeds", 1, 5, 3, key="seeds", help=about)
     both = switch("Add recurrent SLDS", True, key="rslds", at=middle, help="Same protocol; takes longer.")
-    wanted = sweeps(view, n_seeds, both)
-    keys = tuple(one.key for one in wanted.values())
+    planned = sweeps(view, n_seeds, both)
+    keys = tuple(one.key for one in planned.values())
     run: Fits | None = visitor_jobs().find(("accuracy", keys))
-    total = sum(len(one.cells()) for one in wanted.values())
+    total = sum(len(one.cells()) for one in planned.values())
     views = {} if run is None else run.poll()
     if run is None:
-        begin = partial(start, wanted, keys)
+        begin = partial(start, planned, keys)
         refused = "Fits could not be started"
         shell.begin_button(f"Fit {total} models", begin, refused, key="f1-sweep", at=right, type="primary")
     elif not all(found.finished for found in views.values()):
@@ -195,11 +195,11 @@ def show_accuracy(view: View) -> None:
         )
         return
     show_progress("accuracy-progress", run, all(found.finished for found in views.values()))
-    _draw(view, wanted, views, n_seeds)
+    _draw(view, planned, views, n_seeds)
 
 
-def _draw(view: View, wanted: Mapping[str, Sweep], views: Mapping[str, BulkView], n_seeds: int) -> None:
-    records = {name: wanted[name].collect(found) for name, found in views.items()}
+def _draw(view: View, planned: Mapping[str, Sweep], views: Mapping[str, BulkView], n_seeds: int) -> None:
+    records = {name: planned[name].collect(found) for name, found in views.items()}
     ended = all(found.done == found.total for found in views.values())
     beaten, more = find_baselines(view) if ended else ({}, live.Query())  # baselines run after the fits
     _curves(records, n_seeds, beaten)
@@ -226,9 +226,9 @@ def find_baselines(view: View) -> tuple[Controls, live.Query]:
     failed = live.Query()
     choice, data = view.choice, view.dataset
     for k in STATES:
-        asked = (choice.family, dict(choice.config) | {"n_states": k}, data.train, data.test)
-        key = query_key("controls", accuracy_controls, asked)
-        answer = view.fit.query(f"controls-{k}", key, accuracy_controls, *asked)
+        question = (choice.family, dict(choice.config) | {"n_states": k}, data.train, data.test)
+        key = query_key("controls", accuracy_controls, question)
+        answer = view.fit.query(f"controls-{k}", key, accuracy_controls, *question)
         if answer.fresh:
             found[k] = answer.value
         elif answer.pending:

@@ -24,7 +24,6 @@ from pages.formula1 import (
     corner_panel,
     data,
     field,
-    pairs,
     scores,
     state_names,
     teams,
@@ -32,7 +31,9 @@ from pages.formula1 import (
     time_gained,
 )
 from pages.formula1 import laps as lap_tab
-from pages.formula1.data import Circuit, DriverReading, Race, along_lap, race_of, read, standing
+from pages.formula1.circuit import Circuit
+from pages.formula1.comparison import describe
+from pages.formula1.data import DriverReading, Race, along_lap, race_of, read, standing
 from pages.lab import Decoded, Undecoded, View, live, preview_figures
 from pages.lab.figures import matrix
 from pages.ui import controls, legend, shell
@@ -178,13 +179,13 @@ def map_caption(options: MapOptions, circuit: Circuit, marks: Sequence[circuit_m
     if not marks:
         return what
     rest = "; others in grey" if options.complementary else ""
-    said = (
+    labels = (
         "Labels: strongest state per segment; hover for the others and for hidden labels."
         if options.most == 1
         else f"Labels: states with weight above {options.weight:.0%} in over "
         f"{options.presence:.0%} of a segment's samples, by presence, sized by weight{rest}."
     )
-    return f"{what} {said}"
+    return f"{what} {labels}"
 
 
 def strips(
@@ -194,15 +195,16 @@ def strips(
     known = {driver.laps.code: driver.average(circuit) for driver in drivers}
     nothing = np.full_like(next(iter(known.values())), np.nan)
     rows = {code: known.get(code, nothing) for code in dict.fromkeys(codes)}
-    said = "Average lap of each driver; T1, T2, … are corners."
-    return figures.state_strips(rows, **circuit.axis, names=names, caption=said)
+    return figures.state_strips(
+        rows, **circuit.axis, names=names, caption="Average lap of each driver; T1, T2, … are corners."
+    )
 
 
 def shares(circuit: Circuit, here: DriverReading, names: Sequence[str] = ()) -> Figure:
     """Draw stacked mean proportions along the lap."""
-    mean, said = here.average(circuit), f"{here.laps.code}: mean proportion of each state along the lap."
+    mean, caption = here.average(circuit), f"{here.laps.code}: mean proportion of each state along the lap."
     labels = names_of(mean.shape[1], None)
-    return figures.proportions(mean, **circuit.axis, names=names, labels=labels, height=150, caption=said)
+    return figures.proportions(mean, **circuit.axis, names=names, labels=labels, height=150, caption=caption)
 
 
 def name_states(view: View) -> View:
@@ -308,9 +310,9 @@ def delta_by_state(view: View) -> None:
         shell.empty("Computing the delta by state", f"The model is applied to {race.test.code}.")
         return
     with shell.panel("gain-by-state", f"Delta by state: {race.codes[0]} vs {race.codes[1]}"):
-        looks = teams.looks(race.session, race.codes)
-        plot(time_gained.bars(race.found.names, gains["state"], "state", looks), key="gain-by-state")
-        shell.quiet(pairs.describe(race.found))
+        styles = teams.line_styles(race.session, race.codes)
+        plot(time_gained.bars(race.found.names, gains["state"], "state", styles), key="gain-by-state")
+        shell.quiet(describe(race.found))
 
 
 def stays(view: View, reading: Decoded) -> None:
@@ -322,7 +324,7 @@ def stays(view: View, reading: Decoded) -> None:
 
 
 def prediction(view: View, reading: Decoded) -> None:
-    if not race_of(view).pick.looked.channels:
+    if not race_of(view).pick.selection.channels:
         shell.quiet(
             "The model sees ten random mixtures of X and Y, as in the paper, and predicts those. To predict speed, choose Car "
             "telemetry under The model sees."
@@ -379,8 +381,8 @@ def collect_files(race: Race) -> tuple[dict[str, Callable[[], Figure]], dict[str
             lambda: field.as_table(circuit, timed),
         )
     if race.found is not None and len(traces := compare.traces(race, race.found)) == 2:
-        looks, delta = teams.looks(session, race.codes), telemetry.delta_of_pairs(circuit, race.found.won)
-        drawn["Telemetry"] = partial(telemetry.draw, circuit, traces, looks, delta, tuple(telemetry.PANELS))
+        styles, delta = teams.line_styles(session, race.codes), telemetry.delta_of_pairs(circuit, race.found.won)
+        drawn["Telemetry"] = partial(telemetry.draw, circuit, traces, styles, delta, tuple(telemetry.PANELS))
         if "corner" in race.found.gains:
             corners = corner_panel.sides(race, race.found)
             tables["Corners"] = lambda: corner_panel.every(corners)

@@ -33,7 +33,7 @@ def readable(colour: str) -> str:
     return palette.hex_colours(palette.from_oklab(lab))[0]
 
 
-def looks(session: Session, codes: Sequence[str]) -> list[LineStyle]:
+def line_styles(session: Session, codes: Sequence[str]) -> list[LineStyle]:
     """Return a line style per driver: different dashes, and different lightness for similar colours."""
     found: list[LineStyle] = []
     for code in codes:
@@ -43,7 +43,7 @@ def looks(session: Session, codes: Sequence[str]) -> list[LineStyle]:
     return found
 
 
-def team_looks(session: Session, codes: Sequence[str]) -> list[LineStyle]:
+def field_styles(session: Session, codes: Sequence[str]) -> list[LineStyle]:
     """Return a line style per driver of the field: the team's colour, and a dash within the team."""
     found: list[LineStyle] = []
     teams: list[str] = []

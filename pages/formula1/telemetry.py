@@ -21,7 +21,8 @@ from gdm_studio.plot.figures.base import (
     shape,
     time_cursor,
 )
-from pages.formula1.data import Circuit, Floats, Laps
+from pages.formula1.circuit import Circuit, Floats
+from pages.formula1.data import Laps
 from pages.formula1.teams import LineStyle
 
 STEP_M = 10.0
@@ -118,7 +119,7 @@ def delta_of_pairs(circuit: Circuit, won: TimeWon) -> Delta:
 def draw(
     circuit: Circuit,
     laps: Sequence[Trace],
-    looks: Sequence[LineStyle],
+    styles: Sequence[LineStyle],
     delta: Delta | None,
     channels: Sequence[str] = FIRST_CHANNELS,
     zoom: tuple[float, float] | None = None,
@@ -138,7 +139,7 @@ def draw(
     for number, channel in enumerate(known, start=1):
         suffix = "" if number == 1 else str(number)
         bottom = max(0.0, top - PANELS[channel] / total)
-        panel, low_high = _panel(channel, laps, looks, delta, open_drs, f"y{suffix}")
+        panel, low_high = _panel(channel, laps, styles, delta, open_drs, f"y{suffix}")
         traces += panel
         axes[f"yaxis{suffix}"] = axis(
             domain=[bottom, top], fixedrange=True, showgrid=channel != "drs", automargin=False, nticks=4, **low_high
@@ -154,14 +155,14 @@ def draw(
         if channel == DELTA:
             ahead = {"xref": "paper", "yref": "paper", "xanchor": "left", "xshift": 4}
             above, below = (f"▲ {laps[0].code} ahead", f"▼ {laps[1].code} ahead")
-            for text, y, anchor, look in ((above, top, "top", looks[0]), (below, bottom, "bottom", looks[1])):
-                marks.append(note(text, 0, y, yanchor=anchor, font={"size": 11, "color": look.colour}, **ahead))
+            for text, y, anchor, style in ((above, top, "top", styles[0]), (below, bottom, "bottom", styles[1])):
+                marks.append(note(text, 0, y, yanchor=anchor, font={"size": 11, "color": style.colour}, **ahead))
         top = bottom - GAP_PX / total
     lowest = f"y{'' if len(known) == 1 else len(known)}"
     across = axis(
         "distance (m)", showgrid=False, range=list(zoom or (0, circuit.length)), anchor=lowest, tickformat=",d"
     )
-    names = " and ".join(f"{one.name} ({look.dash})" for one, look in zip(laps, looks, strict=True))
+    names = " and ".join(f"{one.name} ({style.dash})" for one, style in zip(laps, styles, strict=True))
     caption = f"{names} over distance."
     if DELTA in known:
         caption += f" Gap to {laps[1].code}: up = {laps[0].code} gaining. Band: 95% interval."
@@ -198,40 +199,45 @@ def _is_known(name: str, laps: Sequence[Trace], delta: Delta | None, open_drs: S
 def _panel(
     channel: str,
     laps: Sequence[Trace],
-    looks: Sequence[LineStyle],
+    styles: Sequence[LineStyle],
     delta: Delta | None,
     open_drs: Sequence[Sequence[Span]],
     y: str,
 ) -> tuple[list[Dict], Dict]:
     """Return the traces of a panel and the options of its axis."""
     if channel == DELTA and delta is not None:
-        return _delta_traces(laps, looks, delta, y)
+        return _delta_traces(laps, styles, delta, y)
     traces = []
     if channel == "drs":
-        for row, (one, spans, look) in enumerate(zip(laps, open_drs, looks, strict=True)):
+        for row, (one, spans, style) in enumerate(zip(laps, open_drs, styles, strict=True)):
             at = [value for start, end in spans for value in (start, end, np.nan)]
-            line = {"color": look.colour, "width": 7, "dash": "6px,2px" if look.dash != "solid" else "solid"}
-            says = f"{one.name}<br>DRS open at %{{x:.0f}} m"
-            traces.append(points("lines", at, [-row] * len(at), says, line=line, yaxis=y, connectgaps=False))
+            line = {"color": style.colour, "width": 7, "dash": "6px,2px" if style.dash != "solid" else "solid"}
+            hover = f"{one.name}<br>DRS open at %{{x:.0f}} m"
+            traces.append(points("lines", at, [-row] * len(at), hover, line=line, yaxis=y, connectgaps=False))
         return traces, {"range": [-1.6, 0.6], "showticklabels": False}
     values = [one.car.get(channel, np.full(len(one.distance), np.nan, np.float32)) for one in laps]
     unit = UNITS.get(channel, "")
-    for one, known, look in zip(laps, values, looks, strict=True):
-        says = f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {unit}"
-        line = {"color": look.colour, "width": 2, "dash": look.dash, "shape": "hv" if channel in STEPPED else "linear"}
-        traces.append(points("lines", one.distance, known, says, yaxis=y, line=line))
+    for one, known, style in zip(laps, values, styles, strict=True):
+        hover = f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {unit}"
+        line = {
+            "color": style.colour,
+            "width": 2,
+            "dash": style.dash,
+            "shape": "hv" if channel in STEPPED else "linear",
+        }
+        traces.append(points("lines", one.distance, known, hover, yaxis=y, line=line))
     more: Dict = {"tickvals": [0, 1], "ticktext": ["off", "on"]} if channel == "brake" else {}
     return traces, more | {"range": list(_range(channel, values))}
 
 
-def _delta_traces(laps: Sequence[Trace], looks: Sequence[LineStyle], delta: Delta, y: str) -> tuple[list[Dict], Dict]:
+def _delta_traces(laps: Sequence[Trace], styles: Sequence[LineStyle], delta: Delta, y: str) -> tuple[list[Dict], Dict]:
     at, wide = laps[0].distance, delta.margin
     traces = [
         points("lines", at, delta.behind + side, yaxis=y, line={"width": 0}, **fill)
         for side, fill in ((-wide, {}), (wide, {"fill": "tonexty", "fillcolor": "$band"}))
     ]
-    says = f"%{{x:.0f}} m<br>{laps[1].code} − {laps[0].code} %{{y:+.3f}} s"
-    traces.append(points("lines", at, delta.behind, says, yaxis=y, line={"color": "$ink", "width": 2}))
+    hover = f"%{{x:.0f}} m<br>{laps[1].code} − {laps[0].code} %{{y:+.3f}} s"
+    traces.append(points("lines", at, delta.behind, hover, yaxis=y, line={"color": "$ink", "width": 2}))
     reach = 1.08 * max(0.02, float(np.nanmax(np.abs(delta.behind) + wide)))
     low, high = float((delta.behind - wide).min()), float((delta.behind + wide).max())
     room = 0.3 * (high - low) or reach

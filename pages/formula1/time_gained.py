@@ -21,9 +21,12 @@ from gdm_studio.plot.figures.base import (
     typed,
 )
 from pages.formula1 import teams
-from pages.formula1.circuit_map import LINE, MARGIN, STATIONS, cursor, map_axes, name_corners, place
-from pages.formula1.data import Circuit, DriverReading, race_of
-from pages.formula1.pairs import KINDS, Between, Gain, middles
+from pages.formula1.circuit import Circuit
+from pages.formula1.circuit_map import LINE, STATIONS, cursor
+from pages.formula1.comparison import KINDS, Between, Gain
+from pages.formula1.data import DriverReading, race_of
+from pages.formula1.map_labels import lay_out
+from pages.formula1.pairs import middles
 from pages.formula1.teams import LineStyle
 from pages.lab import Undecoded, View, together
 
@@ -73,15 +76,15 @@ def sentence(found: Between, reason: str = "") -> str:
     winner, loser = found.names if whole.mean > 0 else found.names[::-1]
     size, wide = abs(float(whole.mean)), float(whole.margin)
     if found.single:
-        said = f"{winner} is {size:.3f} s faster than {loser}."
+        text = f"{winner} is {size:.3f} s faster than {loser}."
     elif whole.sure:
-        said = f"{winner} is {size:.2f} s/lap faster than {loser} (±{wide:.2f})."
+        text = f"{winner} is {size:.2f} s/lap faster than {loser} (±{wide:.2f})."
     else:
-        said = f"Too close to call: {winner} {size:.2f} s/lap ahead (±{wide:.2f})."
+        text = f"Too close to call: {winner} {size:.2f} s/lap ahead (±{wide:.2f})."
     if (most := largest(found)) is None:
-        return f"{said} No part of the lap differs significantly."
+        return f"{text} No part of the lap differs significantly."
     gain, part = most
-    return f"{said} Biggest gain: {faster(found, gain, part)} in {gain.names[part]}{f', {reason}' if reason else ''}."
+    return f"{text} Biggest gain: {faster(found, gain, part)} in {gain.names[part]}{f', {reason}' if reason else ''}."
 
 
 def faster(found: Between, gain: Gain, part: int) -> str:
@@ -99,9 +102,9 @@ def exported(
     if found is None:
         return {}
     codes, gains = found.names, gains_of(view, found, drivers, names)
-    looks = teams.looks(race.session, found.codes)
-    by_part = {f"Delta by {kind}": partial(bars, codes, gains[kind], kind, looks) for kind in KINDS if kind in gains}
-    return {"Delta on the map": lambda: gain_map(race.circuit, codes, gains["minisector"], looks)} | by_part
+    styles = teams.line_styles(race.session, found.codes)
+    by_part = {f"Delta by {kind}": partial(bars, codes, gains[kind], kind, styles) for kind in KINDS if kind in gains}
+    return {"Delta on the map": lambda: gain_map(race.circuit, codes, gains["minisector"], styles)} | by_part
 
 
 # ---- figures: differences that are not significant are pale ------------------------------------------------------------
@@ -133,32 +136,32 @@ def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
     ]
 
 
-def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequence[LineStyle]) -> Figure:
+def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, styles: Sequence[LineStyle]) -> Figure:
     """Draw the track coloured by the faster driver."""
     assert gain.edges is not None
-    winners = [looks[winner] for winner in who(gain)]
+    winners = [styles[winner] for winner in who(gain)]
     traces = draw_stretches(circuit, gain.edges, winners, _strength(gain), _hover_text(codes, gain))
-    at = place(circuit, *SMALLEST_MAP)
     alt = (
         f"Map of {circuit.title} coloured by the faster driver, {codes[0]} or {codes[1]}, in {len(gain.names)} stretches: "
         f"{_count(gain, codes)}."
     )
-    layout: Dict = {"annotations": name_corners(circuit, at), "margin": MARGIN} | map_axes(at)
+    layout = lay_out(circuit, *SMALLEST_MAP)
+    marks = {"annotations": layout.corner_names(circuit)} | layout.axes
     key = f"Who is faster: {codes[0]} solid, {codes[1]} dashed. Pale: could be chance."
-    return figure(traces, key, alt, 380, phone_height=SMALLEST_MAP[1], cursor=cursor(circuit), **layout)
+    return figure(traces, key, alt, 380, phone_height=SMALLEST_MAP[1], cursor=cursor(circuit), **marks)
 
 
-def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyle]) -> Figure:
+def bars(codes: tuple[str, str], gain: Gain, what: str, styles: Sequence[LineStyle]) -> Figure:
     """Draw the delta per part in s/lap with 95% intervals."""
     places = list(range(len(gain.names)))
     reach = 1.08 * float((np.abs(gain.mean) + gain.margin).max(initial=0.01))
     sides = [
         note(f"◂ {codes[1]} faster", 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom",
-             font={"size": 12, "color": looks[1].colour}),
+             font={"size": 12, "color": styles[1].colour}),
         note(f"{codes[0]} faster ▸", 1, 1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
-             font={"size": 12, "color": looks[0].colour}),
+             font={"size": 12, "color": styles[0].colour}),
     ]  # fmt: skip
-    colours = [looks[winner].colour for winner in who(gain)]
+    colours = [styles[winner].colour for winner in who(gain)]
     hatched = {"shape": ["/" if winner == 1 else "" for winner in who(gain)], "fillmode": "overlay", "size": 5}
     drawn: Dict = {
         "type": "bar", "orientation": "h", "y": places, "x": typed(gain.mean),
@@ -171,9 +174,9 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[LineStyl
         "xaxis": axis("s/lap", fixedrange=True, zeroline=True, zerolinecolor="$line", range=[-reach, reach], nticks=5),
         "yaxis": axis(**rows, showgrid=False, fixedrange=True, range=[len(places) - 0.4, -0.6]),
     }
-    told = f"Time gained in each {what}" if what in ("state", "habit") else f"Time gained per {KINDS[what].lower()}"
+    measure = f"Time gained in each {what}" if what in ("state", "habit") else f"Time gained per {KINDS[what].lower()}"
     caption = (
-        f"{told}; bars add up to the lap delta. {codes[1]} is hatched; pale: could be chance; lines: 95% interval."
+        f"{measure}; bars add up to the lap delta. {codes[1]} is hatched; pale: could be chance; lines: 95% interval."
     )
     alt = f"Seconds per lap that {codes[0]} gains on {codes[1]} in each {what}: {_count(gain, codes)}."
     place: Dict = {"annotations": sides, "margin": {"l": 8, "r": 10, "t": 22, "b": 8}}
@@ -188,18 +191,18 @@ def _count(gain: Gain, codes: tuple[str, str]) -> str:
 def draw_stretches(
     circuit: Circuit,
     edges: npt.NDArray[np.float64],
-    looks: Sequence[LineStyle],
+    styles: Sequence[LineStyle],
     opacity: Iterable[float],
-    says: Sequence[str],
+    hover: Sequence[str],
 ) -> list[Dict]:
-    """Return a line for each stretch of the lap between `edges` [M + 1], in the look of its driver."""
+    """Return a line for each stretch of the lap between `edges` [M + 1], in the style of its driver."""
     grid = np.linspace(0, circuit.length, len(circuit.line))
     traces: list[Dict] = []
-    for start, end, look, strength, text in zip(edges[:-1], edges[1:], looks, opacity, says, strict=True):
+    for start, end, style, strength, text in zip(edges[:-1], edges[1:], styles, opacity, hover, strict=True):
         along = np.unique(np.concatenate([[start], grid[(grid > start) & (grid < end)], [end]]))
         x, y = circuit.position_at(np.minimum(along, circuit.length * (1 - 1e-9))).T
         stations = typed(np.round(along / circuit.length * STATIONS)[:, None] % STATIONS, "u1")
-        line = {"color": look.colour, "width": LINE, "dash": "solid" if look.dash == "solid" else "6px,3px"}
+        line = {"color": style.colour, "width": LINE, "dash": "solid" if style.dash == "solid" else "6px,3px"}
         more: Dict = {"customdata": stations, "line": line, "opacity": float(strength), "cliponaxis": False}
         traces.append(points("lines", x, y, text, showlegend=False, **more))
     return traces

@@ -13,10 +13,11 @@ from datasets.f1.differences import find_habits
 from datasets.f1.time_won import MINISECTOR_M, By, Estimate, TimeWon
 from gdm_core.analysis.repeatable import RETURNS, repeatable_states
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import corner_panel, data, differences, pairs, time_gained
-from pages.formula1.controls import Observation
-from pages.formula1.data import DriverReading, Place
-from pages.formula1.pairs import Between, Gain
+from pages.formula1 import corner_panel, data, differences, pairs, sessions, time_gained
+from pages.formula1.circuit import open_circuit
+from pages.formula1.comparison import Between, Gain
+from pages.formula1.data import DriverReading
+from pages.formula1.selection import CAR_CHANNELS, Place, Selection
 from pages.formula1.teams import LineStyle
 from tests.support.formula1_page import one_of, visit, words
 from tests.support.recording import reading_of
@@ -31,8 +32,8 @@ LOOKS = (LineStyle("#2f6fd0", "solid"), LineStyle("#d9771e", "dash"))
 
 
 def _between(first: int = 0, second: int = -1, by: By = "tyre age") -> Between:
-    codes = data.open_session(PLACE).codes
-    found = pairs.between(PLACE, (codes[first], codes[second]), Observation(), by)
+    codes = sessions.open_session(PLACE).codes
+    found = pairs.between(PLACE, (codes[first], codes[second]), Selection(), by)
     assert found is not None
     return found
 
@@ -69,7 +70,7 @@ def test_finding_names_gain_beyond_its_uncertainty():
 
 
 def test_corners_minisectors_and_states_add_up_to_one_gain():
-    found, circuit = _between(), data.circuit(PLACE)
+    found, circuit = _between(), open_circuit(PLACE)
     assert found.gains["corner"].mean.sum() == pytest.approx(found.won.whole.mean)
     assert found.gains["joint"].mean.sum() == pytest.approx(found.won.whole.mean)
     assert found.gains["minisector"].mean.sum() == pytest.approx(found.won.whole.mean)
@@ -81,7 +82,7 @@ def test_corners_minisectors_and_states_add_up_to_one_gain():
     # A state that is active in the first half of the lap gains the delta there.
     drivers = []
     for code in found.codes:
-        laps = data.laps_of(PLACE, code, Observation())
+        laps = data.laps_of(PLACE, code, Selection())
         first = (laps.distance < circuit.length / 2).astype(np.float32)
         halves = np.column_stack([first, 1 - first])
         drivers.append(reading_of(laps.trials[0], halves, kind=DriverReading, laps=laps))
@@ -92,7 +93,7 @@ def test_corners_minisectors_and_states_add_up_to_one_gain():
 
 
 def test_uncertain_gain_is_pale():
-    found, circuit = _between(), data.circuit(PLACE)
+    found, circuit = _between(), open_circuit(PLACE)
     mean = np.zeros(len(found.gains["minisector"].names))
     mean[[2, 5, 7]] = 0.06, -0.04, 0.019
     gain = _gain(found.gains["minisector"].names, mean, 0.01, found.gains["minisector"].edges)
@@ -126,7 +127,7 @@ def test_state_names_are_escaped_in_bars():
 def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
     app = visit(**{"won-by": "sector"})
     (top,) = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
-    found = pairs.usual(PLACE, ("FLT", "RGL"), Observation())
+    found = pairs.usual(PLACE, ("FLT", "RGL"), Selection())
     assert found is not None
     assert f"{found.won.whole.mean:.2f} s/lap" in top
     assert found.gains["sector"].names == ("Sector 1", "Sector 2", "Sector 3")
@@ -143,7 +144,7 @@ def test_race_with_few_laps_has_no_finding(feed):
 def test_corners_compare_the_pairs_of_compare(feed):
     """The time in the table of corners is the delta of Compare, and other measures are paired as well."""
     app = visit(view="Corners", corner="time")
-    found = pairs.usual(PLACE, ("FLT", "RGL"), Observation("racing", data.CAR_CHANNELS))
+    found = pairs.usual(PLACE, ("FLT", "RGL"), Selection("racing", CAR_CHANNELS))
     assert found is not None
     (table,) = [frame.value for frame in app.dataframe if "Corner" in frame.value]
     np.testing.assert_allclose(table["Difference"], -found.gains["corner"].mean)
@@ -167,7 +168,7 @@ def test_differences_have_cards_that_add_up(feed):
         time.sleep(0.5)
         app.run()
     assert "K = " in words(app)
-    found = pairs.usual(PLACE, ("FLT", "RGL"), Observation("racing", data.CAR_CHANNELS))
+    found = pairs.usual(PLACE, ("FLT", "RGL"), Selection("racing", CAR_CHANNELS))
     apart = differences.measure(PLACE, found.codes, found.won.pairs, found.won.by, found.won)
     fitted = repeatable_states(apart.trials, n_states=(2,))
     habits, rest = find_habits(apart, fitted.places, fitted.aside, fitted.agreement, RETURNS)

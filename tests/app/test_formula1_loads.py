@@ -10,7 +10,7 @@ import pytest
 
 from datasets.f1 import loader
 from datasets.formula1 import FeedError, Reason
-from pages.formula1 import data
+from pages.formula1 import sessions
 from pages.lab.live.background import Jobs, Task
 from tests.support.formula1 import ring_driver
 from tests.support.formula1_page import RING, box, driven_by, drivers, fails, ring_race, visit, visit_states, words
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.usefixtures("feed")
 
 @pytest.mark.parametrize("reason", [Reason.NO_NETWORK, Reason.STORAGE])
 def test_failed_load_has_a_message_and_can_be_retried(monkeypatch, reason):
-    assert set(data.SAID) == set(Reason)
+    assert set(sessions.TITLES) == set(Reason)
     tries = fails(monkeypatch, "load_session", FeedError(reason, f"It went wrong ({reason.value})."))
     app = visit(source="real")
     text = words(app)
     assert text.count('role="alert">') == 1
-    assert data.SAID[reason] in text
+    assert sessions.TITLES[reason] in text
     assert len(tries) == 1
     monkeypatch.setattr(loader, "load_session", lambda *where, **more: ring_race())
     app.button(key="f1-retry").click().run()
@@ -66,15 +66,15 @@ def test_running_load_shows_progress_and_can_be_cancelled(monkeypatch):
     app.run()
     assert "reading positions" in words(app)
     app.button(key="f1-cancel").click().run()
-    load = data.request_session(RING)
+    load = sessions.request_session(RING)
     assert load.wait(5)
     app.run()
-    assert data.SAID[Reason.CANCELLED] in words(app)
+    assert sessions.TITLES[Reason.CANCELLED] in words(app)
 
 
 def test_unexpected_load_error_is_reported(monkeypatch):
     fails(monkeypatch, "load_session", KeyError("boom"))
-    load = data.request_session(RING)
+    load = sessions.request_session(RING)
     assert load.wait(5)
     assert load.error.reason is Reason.CRASHED
 

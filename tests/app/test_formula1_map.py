@@ -10,8 +10,9 @@ import pytest
 from datasets.f1.session import ReferenceLap
 from gdm_core.analysis.segments import Part
 from gdm_studio.plot.figures.base import Figure, fit_to_width, untyped
-from pages.formula1 import circuit_map, data
-from pages.formula1.data import Circuit, Place
+from pages.formula1 import circuit_map, map_labels
+from pages.formula1.circuit import Circuit, open_circuit, turned
+from pages.formula1.selection import Place
 from pages.ui import legend
 from tests.support.drawn import record
 from tests.support.formula1_page import arrange, box, driven_race, one_lap, visit_states
@@ -27,17 +28,17 @@ def monza() -> Circuit:
     sent = json.loads(recorded("f1/multiviewer_monza_2020.json").read_text())
     lap = ReferenceLap.from_points(np.column_stack([sent["x"], sent["y"]]) / 10)
     places = np.array([[c["trackPosition"]["x"], c["trackPosition"]["y"]] for c in sent["corners"]]) / 10
-    corners = zip(sent["corners"], data.turned(places, sent["rotation"]), lap.distance(places), strict=True)
+    corners = zip(sent["corners"], turned(places, sent["rotation"]), lap.distance(places), strict=True)
     return Circuit(
-        "Monza", data.turned(np.vstack([lap.points, lap.points[:1]]), sent["rotation"]), lap.length,
+        "Monza", turned(np.vstack([lap.points, lap.points[:1]]), sent["rotation"]), lap.length,
         tuple((str(c["number"]), float(x), float(y), float(d), c["angle"] + sent["rotation"]) for c, (x, y), d in corners),
         tuple(f"from T{c['number']}" for c in sent["corners"]),
     )  # fmt: skip
 
 
 CIRCUITS = {
-    "shanghai": lambda: data.circuit(Place(circuit="shanghai")),
-    "suzuka": lambda: data.circuit(Place(circuit="suzuka")),
+    "shanghai": lambda: open_circuit(Place(circuit="shanghai")),
+    "suzuka": lambda: open_circuit(Place(circuit="suzuka")),
     "monza": monza,
 }
 
@@ -47,12 +48,11 @@ CIRCUITS = {
 @pytest.mark.parametrize("weights", [[1.0], [0.5, 0.3, 0.2]])
 def test_badges_overlap_nothing_on_the_map(name, least, height, most, weights):
     circuit = CIRCUITS[name]()
-    at = circuit_map.place(circuit, max(least, 300), height)
+    at = map_labels.lay_out(circuit, max(least, 300), height)
     parts = [Part(7 + j, 1.0, w, True) for j, w in enumerate(weights)][:most]
-    kept = at.without_collisions([parts] * len(circuit.segments))
+    kept = at.label_places([parts] * len(circuit.segments))
     assert len(kept) > 0.6 * len(circuit.segments) if len(parts) == 1 else bool(kept) == bool(most)
-    wide = circuit_map.width_of([circuit_map._size(part) for part in parts], [part.state for part in parts])
-    box = np.array([[wide, circuit_map.HEIGHT]] * len(kept)).reshape(-1, 2) / 2
+    box = np.array([map_labels.half_size(parts)] * len(kept)).reshape(-1, 2)
     named = np.isfinite(at.numbers[:, 0])
     assert named.mean() >= 0.8, "most corners have their number"
     numbers = np.array([[len(corner[0]) * NUMBER_PX[0], NUMBER_PX[1]] for corner in circuit.corners])[named] / 2
@@ -76,14 +76,14 @@ def test_badges_overlap_nothing_on_the_map(name, least, height, most, weights):
 
 
 def test_lighter_of_two_overlapping_badges_is_hidden():
-    circuit = data.circuit(Place(circuit="shanghai"))
-    at = circuit_map.place(circuit, 520, 520)
+    circuit = open_circuit(Place(circuit="shanghai"))
+    at = map_labels.lay_out(circuit, 520, 520)
     at.anchors[1], at.normals[1] = at.anchors[0] + 3 / at.scale, at.normals[0]
     for light in (0, 1):
         weights = [0.2 if segment == light else 0.6 for segment in range(len(circuit.segments))]
-        kept = at.without_collisions([[Part(0, 1.0, w, True)] for w in weights])
+        kept = at.label_places([[Part(0, 1.0, w, True)] for w in weights])
         assert {0, 1} & set(kept) == {1 - light}
-    circuit_map.place.cache_clear()
+    map_labels.lay_out.cache_clear()
 
 
 def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> circuit_map.Figure:
@@ -100,7 +100,7 @@ def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> circuit_ma
 
 
 def test_exported_map_uses_the_layout_of_its_width():
-    circuit = data.circuit(Place(circuit="shanghai"))
+    circuit = open_circuit(Place(circuit="shanghai"))
     figure = legend.with_key(_figure(circuit, 4, [0.6, 0.4]), {"states": legend.states(4)})
     wide = fit_to_width(figure, 900)
     assert sum(mark.get("name") == "badge" for mark in wide["layout"]["annotations"]) > 10
@@ -114,8 +114,8 @@ def test_exported_map_uses_the_layout_of_its_width():
 def test_simulated_circuits_match_the_real_ones(name, official):
     file, degrees = official
     rows = np.loadtxt(recorded(f"f1/{file}.csv"), delimiter=",", skiprows=1)
-    real = data.turned(rows[:, 1:3] / 10, degrees)
-    drawn = np.array([corner[1:3] for corner in data.circuit(Place(circuit=name)).corners])
+    real = turned(rows[:, 1:3] / 10, degrees)
+    drawn = np.array([corner[1:3] for corner in open_circuit(Place(circuit=name)).corners])
     apart = (drawn - drawn.mean(axis=0)) - (real - real.mean(axis=0))
     assert np.linalg.norm(apart, axis=1).mean() < 60  # metres; the circuits span two kilometres
 
@@ -125,7 +125,7 @@ def test_circuit_without_corners_has_a_map():
     empty = Circuit("Ring", line, 1600.0, (), ())
     sizes = circuit_map.widths(empty, (), 3, "AAA")
     assert [len(one["layout"]["annotations"]) for one in sizes] == [1] * 3
-    assert circuit_map.place(empty, 500, 400).anchors.shape == (0, 2)
+    assert map_labels.lay_out(empty, 500, 400).anchors.shape == (0, 2)
 
 
 def test_strip_of_a_new_driver_survives_a_failed_fit(monkeypatch, tmp_path):

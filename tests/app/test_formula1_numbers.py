@@ -14,9 +14,9 @@ from datasets.formula1 import lap_clock
 from gdm_core.analysis.segments import composition
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import circuit_map, data, field, laps, scores, tables
-from pages.formula1.controls import Observation, Pick
-from pages.formula1.data import Place
+from pages.formula1 import circuit_map, data, field, laps, scores, sessions, tables
+from pages.formula1.circuit import Circuit, open_circuit
+from pages.formula1.selection import Pick, Place, Selection
 from pages.formula1.telemetry import trace
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.formula1_page import RING, ring_race
@@ -24,10 +24,10 @@ from tests.support.formula1_page import RING, ring_race
 pytestmark = pytest.mark.usefixtures("feed")
 
 
-def _laps(code: str = "AAA", looked: Observation | None = None) -> tuple[data.Circuit, data.Laps]:
-    load = data.request_session(RING)
+def _laps(code: str = "AAA", selection: Selection | None = None) -> tuple[Circuit, data.Laps]:
+    load = sessions.request_session(RING)
     assert load.wait(10)
-    return data.circuit(RING), data.laps_of(RING, code, looked or Observation())
+    return open_circuit(RING), data.laps_of(RING, code, selection or Selection())
 
 
 def test_presence_and_weight_follow_the_paper():
@@ -63,7 +63,7 @@ def test_map_of_a_race_is_smaller_than_its_limit():
     import json
 
     place = Place(circuit="shanghai")
-    circuit, laps = data.circuit(place), data.laps_of(place, "FLT", Observation())
+    circuit, laps = open_circuit(place), data.laps_of(place, "FLT", Selection())
     states = np.random.default_rng(0).dirichlet(np.full(8, 0.15), len(laps.lap)).astype(np.float32)
     figure = circuit_map.circuit_map(circuit, laps, states)
     assert len(laps.lap) > 20_000
@@ -95,14 +95,14 @@ def test_lap_times_are_formatted():
 def test_script_loads_the_same_trials(monkeypatch):
     monkeypatch.setattr(formula1, "load_session", loader.load_session)
     chosen = [
-        Observation("stint=1"),
-        Observation("compound=SOFT"),
-        Observation("age=1-2", ("X", "Y")),
-        Observation("part=all"),
+        Selection("stint=1"),
+        Selection("compound=SOFT"),
+        Selection("age=1-2", ("X", "Y")),
+        Selection("part=all"),
     ]
-    for looked in (Observation(), Observation("racing", ("X", "Y", "speed")), Observation("2-3", ("X", "Y")), *chosen):
-        pick = Pick(RING, "AAA", "BBB", looked)
-        _, laps = _laps("AAA", looked)
+    for selection in (Selection(), Selection("racing", ("X", "Y", "speed")), Selection("2-3", ("X", "Y")), *chosen):
+        pick = Pick(RING, "AAA", "BBB", selection)
+        _, laps = _laps("AAA", selection)
         scope: dict[str, object] = {"formula1": formula1}
         exec("\n".join(pick.calls), scope)
         assert scope["train"].fingerprint == laps.trials.fingerprint
@@ -110,7 +110,7 @@ def test_script_loads_the_same_trials(monkeypatch):
 
 def test_laps_beyond_the_race_raise_data_error():
     with pytest.raises(DataError, match="no lap from 90 to 99"):
-        _laps("AAA", Observation("90-99"))
+        _laps("AAA", Selection("90-99"))
 
 
 # ---- many fits ----------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from datasets.formula1 import FeedError, Reason
 from gdm_core import GDM
 from gdm_core.analysis.state_scores import majority_map, mapped_accuracy
 from gdm_core.engine.results import from_levels
-from pages.formula1 import data
-from pages.formula1.controls import FIFTH, Observation
-from pages.formula1.data import Place
+from pages.formula1 import data, sessions
+from pages.formula1.controls import FIFTH
+from pages.formula1.selection import CAR_CHANNELS, Place, Selection
 from pages.lab import shipped
 from pages.ui import settings
 from tests.support.drawn import verdicts
@@ -55,9 +55,9 @@ def test_first_visit_shows_precomputed_result_without_a_fit(feed):
 
 def test_precomputed_scores_are_those_of_the_states():
     found = shipped.load(data.SHIPPED)
-    place, looked = Place(circuit=data.FIRST_CIRCUIT), Observation("racing", data.CAR_CHANNELS)
-    codes = data.open_session(place).codes
-    train, laps = (data.laps_of(place, code, looked) for code in (codes[0], codes[FIFTH]))
+    place, selection = Place(circuit=data.FIRST_CIRCUIT), Selection("racing", CAR_CHANNELS)
+    codes = sessions.open_session(place).codes
+    train, laps = (data.laps_of(place, code, selection) for code in (codes[0], codes[FIFTH]))
     ours, theirs = (
         np.concatenate(side).argmax(axis=1) for side in (found.result.states.train, found.result.states.test)
     )
@@ -132,7 +132,7 @@ def test_default_year_is_the_newest_with_a_session(monkeypatch):
     app = visit(source="real")
     assert box(app, "Year").value == str(before), "the newest year has no session yet"
     calendars[newest] = (WEEKEND, FUTURE)
-    data.request_again(newest)
+    sessions.request_again(newest)
     assert box(visit(source="real"), "Year").value == str(newest)
 
 
@@ -190,7 +190,7 @@ def test_event_in_link_waits_for_the_calendar(monkeypatch):
     assert loads == [], "no stored race is loaded instead"
     assert one_of(app.query_params["event"]) == "Late Grand Prix"
     go.set()
-    assert data.request_calendar(2024).wait(5)
+    assert sessions.request_calendar(2024).wait(5)
     app.run()
     assert box(app, "Event").value == "Late Grand Prix"
 
@@ -299,10 +299,8 @@ def test_refit_of_precomputed_result_is_as_good():
     """Processors round differently, which hundreds of steps amplify a little."""
     found = shipped.load(data.SHIPPED)
     place = Place(circuit=data.FIRST_CIRCUIT)
-    codes = data.open_session(place).codes
-    laps, other = (
-        data.laps_of(place, code, Observation("racing", data.CAR_CHANNELS)) for code in (codes[0], codes[FIFTH])
-    )
+    codes = sessions.open_session(place).codes
+    laps, other = (data.laps_of(place, code, Selection("racing", CAR_CHANNELS)) for code in (codes[0], codes[FIFTH]))
     assert (laps.trials.fingerprint, other.trials.fingerprint) == found.fingerprint
     torch.set_num_threads(1)
     model = GDM(**data.FIRST_CONFIG).fit(laps.trials)

@@ -12,9 +12,9 @@ import pytest
 from datasets.formula1 import lap_clock
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import compare, data, pairs, teams, telemetry
-from pages.formula1.controls import Observation
-from pages.formula1.data import Place
+from pages.formula1 import compare, data, pairs, sessions, teams, telemetry
+from pages.formula1.circuit import open_circuit
+from pages.formula1.selection import Place, Selection
 from pages.ui import theme
 
 SHANGHAI = Place(circuit="shanghai")
@@ -23,9 +23,9 @@ SHANGHAI = Place(circuit="shanghai")
 @pytest.fixture(scope="module")
 def race():
     """Return a session, its circuit and the laps of two drivers."""
-    session = data.open_session(SHANGHAI)
-    laps = [data.laps_of(SHANGHAI, code, Observation("2-6")) for code in session.codes[:2]]
-    return session, data.circuit(SHANGHAI), laps
+    session = sessions.open_session(SHANGHAI)
+    laps = [data.laps_of(SHANGHAI, code, Selection("2-6")) for code in session.codes[:2]]
+    return session, open_circuit(SHANGHAI), laps
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +63,9 @@ def test_trace_of_laps_is_their_mean(race, pair):
 def test_channels_and_delta_have_panels(race, pair):
     session, circuit, _ = race
     one, other = [lap_clock(session, one.code, 4) for one in pair]
-    found = pairs.between(SHANGHAI, (pair[0].code, pair[1].code), Observation("2-6"), pairs=((4, 4),))
+    found = pairs.between(SHANGHAI, (pair[0].code, pair[1].code), Selection("2-6"), pairs=((4, 4),))
     delta = telemetry.delta_of_pairs(circuit, found.won)
-    looks = teams.looks(session, [one.code for one in pair])
+    looks = teams.line_styles(session, [one.code for one in pair])
     panels, lines = _check(telemetry.draw(circuit, pair, looks, delta))
     assert len(panels) == 4, "speed, pedals and delta; simulated cars send no DRS"
     share = pair[0].distance / circuit.length
@@ -85,7 +85,7 @@ def test_open_drs_is_marked_per_driver(race, pair):
     at = pair[0].distance
     spans = [(at < 440) | (at > 3880), at > 3880]
     drawn = [replace(one, car=one.car | {"drs": on.astype(np.float32)}) for one, on in zip(pair, spans, strict=True)]
-    looks = teams.looks(session, [one.code for one in drawn])
+    looks = teams.line_styles(session, [one.code for one in drawn])
     panels, lines = _check(telemetry.draw(circuit, drawn, looks, None))
     assert len(panels) == 4, "speed, pedals and DRS"
     first, second = (untyped(line["x"]) for line in lines[-2:])
@@ -97,7 +97,7 @@ def test_open_drs_is_marked_per_driver(race, pair):
 
 def test_missing_channel_has_no_panel(race, pair):
     session, circuit, _ = race
-    looks = teams.looks(session, [one.code for one in pair])
+    looks = teams.line_styles(session, [one.code for one in pair])
     bare = [
         replace(one, car={"speed": one.car["speed"], "gear": np.full_like(one.car["gear"], np.nan)}) for one in pair
     ]
@@ -110,7 +110,7 @@ def test_missing_channel_has_no_panel(race, pair):
 
 def test_delta_of_pairs_ends_at_the_pace_difference(race):
     session, circuit, _ = race
-    found = pairs.usual(SHANGHAI, (session.codes[0], session.codes[4]), Observation("racing"))
+    found = pairs.usual(SHANGHAI, (session.codes[0], session.codes[4]), Selection("racing"))
     delta = telemetry.delta_of_pairs(circuit, found.won)
     whole = found.won.whole
     assert delta.behind[-1] == pytest.approx(whole.mean, abs=0.01)
@@ -124,14 +124,14 @@ def test_line_styles_tell_drivers_apart(race):
     for driver in session.drivers:
         by_team.setdefault(driver.team, []).append(driver.code)
     mates = next(codes for codes in by_team.values() if len(codes) == 2)
-    first, second = teams.looks(session, mates)
+    first, second = teams.line_styles(session, mates)
     assert (first.dash, second.dash) == ("solid", "dash")
     (one,), (other,) = (palette.to_oklab(palette.rgb([look.colour])) for look in (first, second))
     assert abs(one[0] - other[0]) > 0.1, "lightness"
     rivals = [next(codes for codes in by_team.values() if team in codes)[0] for team in (mates[0], session.codes[-1])]
-    looks = teams.looks(session, rivals)
+    looks = teams.line_styles(session, rivals)
     assert looks[0].dash != looks[1].dash, "colour is not the only cue"
-    field = dict(zip(session.codes, teams.team_looks(session, session.codes), strict=True))
+    field = dict(zip(session.codes, teams.field_styles(session, session.codes), strict=True))
     assert [field[code].dash for code in mates] == ["solid", "dash"]
     assert field[mates[0]].colour == field[mates[1]].colour
 
@@ -161,7 +161,7 @@ def test_card_and_sentence_name_corner_and_reason(race):
     """The first driver loses 30 km/h in T6 on each pair of laps."""
     session = race[0]
     codes, laps = session.codes[:2], ((3, 3), (4, 4), (5, 5), (6, 6))
-    found = pairs.between(SHANGHAI, codes, Observation("2-6"), pairs=laps)
+    found = pairs.between(SHANGHAI, codes, Selection("2-6"), pairs=laps)
     gain, here = found.gains["joint"], found.gains["joint"].names.index("T6")
     mean = np.where(np.arange(len(gain.names)) == here, -1.0, gain.mean)
     found = replace(found, gains={"joint": replace(gain, mean=mean, error=np.full(len(mean), 0.01))})
@@ -171,7 +171,7 @@ def test_card_and_sentence_name_corner_and_reason(race):
     assert compare.corners_that_matter(found)[0] == here
     assert compare.reason(found, (one, fast)) == "a higher minimum speed"
     assert compare.reason(found, (one, one)) == ""
-    looks = teams.looks(session, codes)
+    looks = teams.line_styles(session, codes)
     card = compare.card_html(found, (one, fast), here, looks)
     assert f"{codes[1]} 1.000 s" in card
     assert f"{one.values['minimum speed'].mean(axis=0)[here]:.1f}" in card
@@ -179,7 +179,7 @@ def test_card_and_sentence_name_corner_and_reason(race):
 
 
 def test_corners_in_one_braking_zone_are_one_finding(race):
-    found = pairs.between(SHANGHAI, race[0].codes[:2], Observation("2-6"), pairs=((4, 4),))
+    found = pairs.between(SHANGHAI, race[0].codes[:2], Selection("2-6"), pairs=((4, 4),))
     for (first, last), name, gained in zip(
         found.joint, found.gains["joint"].names, found.gains["joint"].mean, strict=True
     ):

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.f1.race import LAYOUTS
 from gdm_core.engine.results import from_levels
-from pages.formula1.data import turned
+from pages.formula1.circuit import turned
 from pages.home.pictures import score_html
 from pages.lab import shipped
 from pages.lab.live import FitSession

@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import typed
 from pages.formula1 import circuit_map
-from pages.formula1.data import Circuit
+from pages.formula1.circuit import Circuit
 from pages.lab import preview_figures
 from pages.ui import component
 from tests.browser.test_nascar import INFERRED, moved, rested

@@ -15,8 +15,9 @@ from streamlit.testing.v1 import AppTest
 from datasets.f1 import loader
 from datasets.f1.session import Driver, Session
 from datasets.formula1 import Event, SessionSlot
-from pages.formula1 import compare, corner_panel, data, differences, field, laps, pairs
-from pages.formula1.data import Place
+from pages.formula1 import compare, corner_panel, data, differences, field, laps, pairs, sessions
+from pages.formula1.circuit import open_circuit
+from pages.formula1.selection import Place
 from pages.lab import live
 from pages.lab.live.background import Jobs
 from tests.support import drawn
@@ -52,7 +53,7 @@ def _on_pedals(code: str, late: float) -> Driver:
 
 
 BY_PLACE = (
-    data.circuit, data.laps_of, pairs.between, differences.measure, compare.measure_corners, corner_panel.measure_pedals,
+    open_circuit, data.laps_of, pairs.between, differences.measure, compare.measure_corners, corner_panel.measure_pedals,
     field.measure_field, laps.open_history, laps.driver_runs,
 )  # fmt: skip
 
@@ -64,7 +65,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
     monkeypatch.setattr(loader, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
     monkeypatch.setattr(loader, "is_stored", lambda *where: where == (RING.year, RING.event, RING.name))
     monkeypatch.setattr(loader, "load_session", lambda *where, **more: race())
-    monkeypatch.setattr(data, "_loads", Jobs(data.MAX_KEPT))
+    monkeypatch.setattr(sessions, "_loads", Jobs(sessions.MAX_KEPT))
     engine = QuickEngine()
     monkeypatch.setattr(live.panels, "engine", lambda: engine)
     for cached in BY_PLACE:
@@ -102,7 +103,7 @@ def visit(**query: str) -> AppTest:
     """Open the page, with the simulated race by default."""
     app = opened("formula1", **({"source": "simulated"} | query))
     # A stored session may load more slowly than the page waits.
-    if late := [load for load in data._loads._jobs.values() if not load.done]:
+    if late := [load for load in sessions._loads._jobs.values() if not load.done]:
         for load in late:
             load.wait(2.0)
         app.run()
