@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float64]
 CELL_M = 10.0
 SMOOTH_M = 50.0
 CHANNELS = ("speed", "throttle", "brake")
+UNUSUAL = 1.5  # a state's places: where its share is at least that many times its mean over the lap
 SCALES = {"speed": 10.0, "throttle": 25.0, "brake": 0.25}  # a difference of this size counts as one, in every channel
 
 
@@ -51,7 +52,7 @@ class Habit:
     """A state of the difference: what the second driver does at its places, and its price.
 
     states     numbers of the fitted states that it consists of
-    here       [T] whether each cell is one of its places: where it is the strongest state on average
+    here       [T] whether each cell is one of its places
     apart      mean difference of each channel at its places, by name
     price      seconds per lap that the second driver loses there, over all pairs
     confirmed  whether the price is significant in the fitted pairs and, with the same sign, in those kept aside
@@ -81,7 +82,7 @@ def differences(session: Session, drivers: tuple[str, str], won: TimeWon) -> Dif
 def find_habits(
     found: Differences, places: npt.ArrayLike, aside: npt.NDArray[np.bool_], agreement: npt.ArrayLike, least: float
 ) -> tuple[list[Habit], Habit | None]:
-    """Return habits by price, the dearest first, and the rest: states whose place or price does not return.
+    """Return habits by price, the dearest first, and the rest: no state's place, or one whose place or price does not return.
 
     A price is the time at a state's places on all pairs, whatever their state: where one driver only happens to be slower on
     some laps, it is zero on average. Prices of habits and rest add up to the delta of the lap.
@@ -90,16 +91,23 @@ def find_habits(
     aside       [L] whether each pair was kept aside
     agreement   [K] correlation of these shares with the pairs kept aside; `least` is needed
     """
-    agrees, strongest = np.asarray(agreement), np.asarray(places).argmax(axis=1)
-    here = strongest[:, None] == np.arange(len(agrees))  # [T, K]
+    agrees, here = np.asarray(agreement), unusual_places(places)
     fitted, other = (_price(found.won.subset(rows), here) for rows in (~aside, aside))
     returns = here.any(axis=0) & (agrees >= least) & (np.sign(fitted.mean) == np.sign(other.mean))
     sure = fitted.sure & other.sure
     habits = [_habit(found, (k,), here[:, k], bool(sure[k])) for k in np.flatnonzero(returns).tolist()]
     habits.sort(key=lambda habit: -abs(float(habit.price.mean)))
     rest = tuple(np.flatnonzero(~returns).tolist())
-    left = here[:, rest].any(axis=1)
+    left = np.asarray(~here[:, returns].any(axis=1), bool)
     return habits, _habit(found, rest, left, False) if left.any() else None
+
+
+def unusual_places(shares: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return [T, K] the places of each state: where its share [T, K] is unusually high, and its excess the largest."""
+    share = np.asarray(shares, np.float64)
+    mean = share.mean(axis=0)
+    excess = np.where(share >= UNUSUAL * mean, share - mean, 0.0)
+    return np.asarray((excess > 0) & (excess.argmax(axis=1)[:, None] == np.arange(len(mean))), bool)
 
 
 def _price(won: TimeWon, here: npt.NDArray[np.bool_]) -> Estimate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gdm_core.text import listed
 from .session import FeedError, LapTable, Reason, Session
 
 PARTS = ("Q1", "Q2", "Q3")
+MOST_AROUND_STOP = 10  # laps on each side
 QUICK = 1.07  # times the driver's best; slower qualifying laps are warm-up or cool-down laps
 
 
@@ -83,15 +85,27 @@ def pairs_in_stints(session: Session, code: str) -> tuple[tuple[int, int], ...]:
     return tuple(found) if is_race(session) else ()
 
 
+def pairs_around_stops(session: Session, code: str) -> tuple[tuple[int, int], ...]:
+    """Pair the last undisturbed laps before each stop with as many after it, in order."""
+    laps, found = session.driver(code).laps, []
+    for before, after in pairwise(laps.stints):
+        old, new = (laps.number[(laps.stint == stint) & laps.undisturbed].tolist() for stint in (before, after))
+        count = min(len(old), len(new), MOST_AROUND_STOP)
+        found += list(zip(old[len(old) - count :], new[:count], strict=True))
+    return tuple(found) if is_race(session) else ()
+
+
 def pairs_of_runs(session: Session, one: str, other: str) -> tuple[tuple[int, int], ...]:
-    """Pair the quick laps of two drivers in each part of qualifying, in order."""
+    """Pair the quick laps of two drivers in each part of qualifying, in order; of one driver, the first and the last."""
     found = []
     for part in PARTS if is_qualifying(session) else ():
         try:
-            laps = [laps_where(session, code, part=part, quick=True) for code in (one, other)]
+            laps, others = (laps_where(session, code, part=part, quick=True) for code in (one, other))
         except FeedError:  # a driver who was out of the session
             continue
-        found += list(zip(*laps, strict=False))
+        if one == other:
+            laps, others = laps[:1], others[1:][-1:]
+        found += list(zip(laps, others, strict=False))
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .laps import QUICK, is_race
 from .session import LapTable, Session
-from .time_won import MOST_ALIKE, Estimate, lap_trend
+from .time_won import Estimate, effective_laps, lap_trend
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -115,7 +115,7 @@ def _outliers(x: Floats, y: Floats) -> Bools:
 
 
 def line(x: Floats, y: Floats) -> tuple[Estimate, float]:
-    """Return slope and scatter by least squares, allowing for autocorrelation."""
+    """Return slope and scatter by least squares, over as many laps as `effective_laps` finds."""
     dx, dy = x - x.mean(), y - y.mean()
     spread, free = float((dx**2).sum()), len(x) - 2
     if spread <= 0 or free < 1:
@@ -124,8 +124,6 @@ def line(x: Floats, y: Floats) -> tuple[Estimate, float]:
     slope = float((dx * dy).sum() / spread)
     left = dy - slope * dx
     total = float((left**2).sum())
-    alike = float((left[1:] * left[:-1]).sum() / total) if total > 0 else 0.0
-    alike = float(np.clip(alike, 0.0, MOST_ALIKE))
-    scatter = float(np.sqrt(total / free))
-    error = scatter / np.sqrt(spread) * np.sqrt((1 + alike) / (1 - alike))
-    return Estimate(np.array(slope), np.array(error), np.array(float(free))), scatter
+    count = float(effective_laps(left, len(x)))
+    error = np.sqrt(total / max(len(x) - 2 * len(x) / count, 1.0) / spread * len(x) / count)
+    return Estimate(np.array(slope), np.array(error), np.array(max(count - 2, 1.0))), float(np.sqrt(total / free))

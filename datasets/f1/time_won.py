@@ -66,6 +66,7 @@ By = Literal["tyre age", "lap number"]
 FEWEST_LAPS = 5
 SLOW = 1.05  # times a driver's median; slower laps were disturbed, such as by traffic
 MOST_ALIKE = 0.95  # maximum correlation of neighbouring laps; keeps errors finite
+CAUTION = 0.25  # of its standard error, added to a correlation: too low a value harms intervals most
 FEWEST_COUNTED = 3.0  # correlation never reduces more laps to fewer
 
 
@@ -206,19 +207,27 @@ class TimeWon:
 def mean_of_laps(values: Floats) -> Estimate:
     """Return means over the first axis of autocorrelated series [L, ...], such as differences over lap pairs.
 
-    Student's t, with the number of laps reduced by the correlation of neighbouring laps (with Kendall's correction for short
-    series; it never adds laps). Missing values do not count; the mean is unknown where they are more than half.
+    Student's t over as many laps as `effective_laps` finds. Missing values do not count; the mean is unknown where they are
+    more than half.
     """
     known = np.isfinite(values)
     n = known.sum(axis=0)
     mean = np.where(2 * n >= len(values), ratio(np.where(known, values, 0.0).sum(axis=0), n), np.nan)
     centred = np.where(known, values - mean, 0.0)
-    total = (centred**2).sum(axis=0)
-    alike = ratio((centred[1:] * centred[:-1]).sum(axis=0), total)
-    alike = np.clip((n * np.nan_to_num(alike) + 1) / np.maximum(n - 3, 1), 0, MOST_ALIKE)
-    count = np.clip(n * (1 - alike) / (1 + alike), np.minimum(n, FEWEST_COUNTED), n)
-    error = np.sqrt(ratio(ratio(total, n - 1.0), count))
+    count = effective_laps(centred, n)
+    error = np.sqrt(ratio(ratio((centred**2).sum(axis=0), n - ratio(n, count)), count))
     return Estimate(mean, error, np.maximum(count - 1.0, 0.0))
+
+
+def effective_laps(residuals: Floats, n: Any) -> Floats:
+    """Return how many independent laps n correlated ones are worth, from residuals [L, ...] in order.
+
+    The correlation of neighbouring laps has Kendall's correction for short series. It never adds laps.
+    """
+    alike = np.nan_to_num(ratio((residuals[1:] * residuals[:-1]).sum(axis=0), (residuals**2).sum(axis=0)))
+    alike = (n * alike + 1) / np.maximum(n - 3, 1) + CAUTION / np.sqrt(np.maximum(n, 1))
+    alike = np.clip(alike, 0, MOST_ALIKE)
+    return np.clip(n * (1 - alike) / (1 + alike), np.minimum(n, FEWEST_COUNTED), n)
 
 
 def time_won(

@@ -36,6 +36,7 @@ class Between:
 
     codes   drivers of both sides
     names   both sides in words and legends
+    how     in words, how laps are paired
     gains   by key of KINDS, as far as the circuit has such parts; "joint" for corners that share a braking zone
     joint   first and last corner of each of these
     """
@@ -44,6 +45,7 @@ class Between:
     names: tuple[str, str]
     won: TimeWon
     gains: Mapping[str, Gain]
+    how: str
     joint: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -66,14 +68,7 @@ def describe(found: Between) -> str:
     codes, won = found.names, found.won
     if found.single:
         return f"{found.titles[0]} and {found.titles[1]}. Intervals: timing error only."
-    how = "same lap number, tyres may differ"
-    if won.by == "tyre age":
-        how = "same tyre and age"
-    if found.codes[0] == found.codes[1]:
-        how = "same stints, first and second half"
-    elif won.trend is None and won.by == "tyre age":
-        how = "run by run"
-    text = f"{len(won.pairs)} laps each, {how}."
+    text = f"{len(won.pairs)} laps each, {found.how}."
     if won.n_close:
         kept = f"Too few laps in clear air: {won.n_close} laps in traffic kept."
         text += f" {won.n_close} laps in traffic left out." if won.free else f" {kept}"

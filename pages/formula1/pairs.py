@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import cast
 
@@ -13,7 +14,7 @@ import streamlit as st
 from datasets import formula1
 from datasets.f1.clock import sector_lines
 from datasets.f1.corners import PHASES, corner_windows, joint_corners, phases
-from datasets.f1.laps import best_laps, is_race, pairs_in_stints, pairs_of_runs
+from datasets.f1.laps import best_laps, is_qualifying, is_race, pairs_around_stops, pairs_in_stints, pairs_of_runs
 from datasets.f1.time_won import FEWEST_LAPS, By, minisector_edges
 from datasets.formula1 import TimeWon
 from pages.formula1.circuit import Circuit, open_circuit
@@ -26,12 +27,22 @@ from pages.formula1.tables import clock
 from pages.ui.controls import one_of, switch
 
 CELL_M = 10.0
-MEAN, TWO, RUNS, STINT = "mean", "two", "runs", "stint"
+MEAN, TWO, RUNS, STINT, STOP = "mean", "two", "runs", "stint", "stop"
 WAYS = {
     MEAN: "Mean of clean laps",
     RUNS: "Fast laps, run by run",
     STINT: "Early and late in stints",
+    STOP: "Before and after stops",
     TWO: "One lap each",
+}
+HIMSELF = {  # pairs of laps of one driver, names of both sides, and how they are paired
+    STINT: (pairs_in_stints, ("early", "late"), "first and second half of stints; fuel and tyres differ"),
+    STOP: (pairs_around_stops, ("before", "after"), "before and after stops; fuel and tyres differ"),
+    RUNS: (
+        lambda session, code: pairs_of_runs(session, code, code),
+        ("first", "last"),
+        "first and last run of Q1 to Q3",
+    ),
 }
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
 HOW_PAIRED = "Tyre age: same compound and age, corrected for fuel and track evolution. Lap number: same lap, any tyres."
@@ -46,8 +57,13 @@ def between(
     keep_close: bool = False,
     pairs: tuple[tuple[int, int], ...] | None = None,
     names: tuple[str, str] | None = None,
+    how: str = "",
 ) -> Between | None:
-    """Compare the chosen laps, or given pairs of them; return None if too few have a partner."""
+    """Compare the chosen laps, or given pairs of them; return None if too few have a partner.
+
+    names   of both sides; the codes of the drivers by default
+    how     in words, how given pairs are paired
+    """
     session, circuit = open_session(place), open_circuit(place)
     lines = sector_lines(session)
     official = np.zeros(0) if lines is None else np.array([0, *lines.shares, 1]) * circuit.length
@@ -74,7 +90,8 @@ def between(
         gains["sector"] = in_parts(won, ("Sector 1", "Sector 2", "Sector 3"), _stretch(official, where), official)
     named = named_by_place(circuit, even, [str(number) for number in range(1, len(even))])
     gains["minisector"] = in_parts(won, named, _stretch(even, where), even)
-    return Between(codes, names or codes, won, gains, joint)
+    how = how or ("same tyre and age" if by == "tyre age" else "same lap number, tyres may differ")
+    return Between(codes, names or codes, won, gains, how, joint)
 
 
 def usual(place: Place, codes: tuple[str, str], selection: Selection) -> Between | None:
@@ -115,13 +132,14 @@ def choose(race: Race) -> Between | None:
     if found is not None:
         ready[MEAN] = lambda: _over_pairs(race, found)
     if codes[0] == codes[1]:
-        if pairs := pairs_in_stints(race.session, codes[0]):
-            names = f"{codes[0]} early", f"{codes[0]} late"
-            ready[STINT] = lambda: between(pick.place, codes, pick.selection, pairs=pairs, names=names)
+        for way, (find, sides, how) in HIMSELF.items():
+            if own := find(race.session, codes[0]):
+                names = f"{codes[0]} {sides[0]}", f"{codes[0]} {sides[1]}"
+                ready[way] = partial(between, pick.place, codes, pick.selection, pairs=own, names=names, how=how)
     elif len(runs := pairs_of_runs(race.session, *codes)) > 1:
-        ready[RUNS] = lambda: between(pick.place, codes, pick.selection, pairs=runs)
+        ready[RUNS] = partial(between, pick.place, codes, pick.selection, pairs=runs, how="run by run")
     ready[TWO] = lambda: _of_two_laps(race)
-    usual_way = MEAN if MEAN in ready else STINT if STINT in ready else TWO
+    usual_way = TWO if is_qualifying(race.session) and codes[0] != codes[1] else next(iter(ready))
     ways = {way: words for way, words in WAYS.items() if way in ready}
     way = (
         one_of("Laps compared", ways, usual_way, key="shown", as_ids=True, among="-".join(ways))

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from datasets.formula1 import UNITS, TimeWon
+from datasets.f1.corners import LapSamples, lap_samples
+from datasets.f1.session import STEPPED
+from datasets.formula1 import UNITS, Session, TimeWon
+from gdm_core.maths.gaps import known_mean
 from gdm_studio.plot.figures.base import (
     SMALL,
     TIME_MARGIN,
@@ -22,18 +25,15 @@ from gdm_studio.plot.figures.base import (
     time_cursor,
 )
 from pages.formula1.circuit import Circuit, Floats
-from pages.formula1.data import Laps
 from pages.formula1.teams import LineStyle
 
 STEP_M = 10.0
-FEWEST = 20  # minimum samples of a lap
 DELTA = "delta"
 # Heights in pixels.
 PANELS = {"speed": 190, "throttle": 65, "brake": 40, "drs": 34, DELTA: 100, "gear": 70, "rpm": 70}
 FIRST_CHANNELS = ("speed", "throttle", "brake", "drs", DELTA)
 GAP_PX = 12
 WIDTHS = ((0, 450.0, 5), (520, 0.0, 12))  # least width in pixels, metres between corner names, ticks
-STEPPED = ("brake", "gear", "drs")
 UNITS_SHOWN = {"speed": "km/h", "throttle": "%", DELTA: "s"}
 BEFORE_M, AFTER_M = 300.0, 250.0  # range around a corner in metres
 Span = tuple[float, float]
@@ -41,7 +41,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Channels of a lap, or of the mean of laps, on an even grid of D distances.
+    """Channels at D distances: raw samples of a lap, or the mean of laps on an even grid.
 
     name  for the legend, such as "LEC lap 20"
     """
@@ -54,8 +54,9 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class Delta:
-    """Seconds [D] by which the second driver is behind, and half the width of their 95% intervals."""
+    """Seconds by which the second driver is behind at D distances, and half the width of their 95% intervals."""
 
+    distance: Floats
     behind: npt.NDArray[np.float64]
     margin: npt.NDArray[np.float64]
 
@@ -64,55 +65,39 @@ def grid(circuit: Circuit) -> Floats:
     return np.arange(0, circuit.length, STEP_M).astype(np.float32)
 
 
-def trace(circuit: Circuit, laps: Laps, numbers: Iterable[int], name: str) -> Trace | None:
-    """Return the mean of these laps on the grid, or None if too few positions are known."""
-    found = [one for number in numbers if (one := _on_grid(circuit, laps, number)) is not None]
+def trace(circuit: Circuit, session: Session, code: str, numbers: Iterable[int], name: str) -> Trace | None:
+    """Return the samples of a lap as the feed sent them, or the mean of several laps; None without samples."""
+    found = list(lap_samples(session, code, numbers).values())
     if not found:
         return None
-    with np.errstate(invalid="ignore"):
-        known = {channel: np.stack([one[channel] for one in found]) for channel in found[0]}
-        count = {channel: np.isfinite(values).sum(axis=0) for channel, values in known.items()}
-        car = {
-            channel: np.where(count[channel] > 0, np.nansum(values, axis=0) / np.maximum(count[channel], 1), np.nan)
-            for channel, values in known.items()
-        }
-    return Trace(name, laps.code, grid(circuit), {channel: one.astype(np.float32) for channel, one in car.items()})
+    if len(found) == 1:
+        (lap,) = found
+        values = {channel: sent[lap.inside].astype(np.float32) for channel, sent in lap.channels.items()}
+        return Trace(name, code, lap.distance[lap.inside].astype(np.float32), values)
+    along = grid(circuit)
+    known = {channel: np.stack([_on_grid(lap, channel, along) for lap in found]) for channel in found[0].channels}
+    return Trace(name, code, along, {channel: known_mean(each).astype(np.float32) for channel, each in known.items()})
 
 
-def _on_grid(circuit: Circuit, laps: Laps, number: int) -> dict[str, Floats] | None:
-    """Return the channels of a lap on the grid."""
-    part = np.flatnonzero(laps.lap == number)
-    if len(part) < FEWEST:
-        return None
-    # Drop backward steps at the line or from noise.
-    distance = np.unwrap(laps.distance[part].astype(np.float64), period=circuit.length)
-    distance -= circuit.length * round((np.median(distance) - circuit.length / 2) / circuit.length)
-    ahead = np.append(True, np.diff(np.maximum.accumulate(distance)) > 0) & (distance > 0) & (distance < circuit.length)
-    part, distance = part[ahead], distance[ahead]
-    if len(part) < FEWEST:
-        return None
-    along = grid(circuit).astype(np.float64)
-    nearest = np.clip(np.searchsorted((distance[1:] + distance[:-1]) / 2, along), 0, len(part) - 1)
-    return {
-        channel: values[part][nearest] if channel in STEPPED else _between(along, distance, values[part])
-        for channel, values in laps.car.items()
-    }
-
-
-def _between(along: npt.NDArray[np.float64], distance: npt.NDArray[np.float64], values: Floats) -> Floats:
-    """Interpolate values on the grid, NaN where unknown."""
-    known = np.isfinite(values)
-    if known.sum() < 2:
-        return np.full(len(along), np.nan, np.float32)
-    return np.interp(along, distance[known], values[known]).astype(np.float32)
+def _on_grid(lap: LapSamples, channel: str, along: Floats) -> npt.NDArray[np.float64]:
+    """Return a channel of a lap on the grid: interpolated, or held until the next sample."""
+    known = np.isfinite(lap.channels[channel])
+    distance, values = lap.distance[known], lap.channels[channel][known]
+    if len(values) < 2:
+        return np.full(len(along), np.nan)
+    if channel in STEPPED:
+        return values[np.clip(np.searchsorted(distance, along, side="right") - 1, 0, None)]
+    return np.interp(along, distance, values)
 
 
 def delta_of_pairs(circuit: Circuit, won: TimeWon) -> Delta:
     """Return the mean cumulative delta over lap pairs on the grid."""
     found = won.among(np.triu(np.ones((len(won.edges) - 1,) * 2)))
-    share = grid(circuit) / circuit.length
-    at = won.edges
-    return Delta(np.interp(share, at, np.append(0.0, found.mean)), np.interp(share, at, np.append(0.0, found.margin)))
+    along = grid(circuit)
+    behind, margin = (
+        np.interp(along / circuit.length, won.edges, np.append(0.0, one)) for one in (found.mean, found.margin)
+    )
+    return Delta(along, behind, margin)
 
 
 # ---- the figure -------------------------------------------------------------------------------------------------------
@@ -231,7 +216,7 @@ def _panel(
 
 
 def _delta_traces(laps: Sequence[Trace], styles: Sequence[LineStyle], delta: Delta, y: str) -> tuple[list[Dict], Dict]:
-    at, wide = laps[0].distance, delta.margin
+    at, wide = delta.distance, delta.margin
     traces = [
         points("lines", at, delta.behind + side, yaxis=y, line={"width": 0}, **fill)
         for side, fill in ((-wide, {}), (wide, {"fill": "tonexty", "fillcolor": "$band"}))
@@ -250,8 +235,8 @@ def _open_spans(one: Trace) -> list[Span]:
     if "drs" not in one.car:
         return []
     is_open = np.concatenate([[False], one.car["drs"] >= 0.5, [False]]).astype(np.int8)
-    starts, ends = np.flatnonzero(np.diff(is_open) > 0), np.flatnonzero(np.diff(is_open) < 0)
-    return [(float(a * STEP_M), float(b * STEP_M)) for a, b in zip(starts, ends, strict=True)]
+    at, change = np.append(one.distance, one.distance[-1:]).astype(float), np.diff(is_open)
+    return list(zip(at[change > 0].tolist(), at[change < 0].tolist(), strict=True))
 
 
 def _range(channel: str, values: Sequence[Floats]) -> tuple[float, float]:

@@ -54,7 +54,7 @@ def _say(mean: list[float], error: float, whole: tuple[float, float] | None = No
 
     given = Estimate(*map(np.array, (*(whole or (sum(mean), error)), np.inf)))
     won = Won(((1, 1), (2, 2)), "tyre age", np.zeros(2), np.zeros((6, 1)), 0.0, None, ())
-    return time_gained.sentence(Between(("PIA", "VER"), ("PIA", "VER"), won, {"joint": gain}), reason)
+    return time_gained.sentence(Between(("PIA", "VER"), ("PIA", "VER"), won, {"joint": gain}, ""), reason)
 
 
 def test_finding_names_gain_beyond_its_uncertainty():

@@ -79,12 +79,12 @@ def test_average_lap_is_the_mean_at_each_position():
 
 
 def test_lap_at_constant_speed_has_a_linear_clock():
-    circuit, laps = _laps()
+    circuit, _ = _laps()
     one = lap_clock(ring_race(), "AAA", 2)
     assert one is not None
     share = np.linspace(0, 1, 50)
     np.testing.assert_allclose(one.seconds_at(share), LAP_S * share, atol=0.05)
-    assert trace(circuit, laps, [99], "AAA lap 99") is None
+    assert trace(circuit, ring_race(), "AAA", [99], "AAA lap 99") is None
 
 
 def test_lap_times_are_formatted():

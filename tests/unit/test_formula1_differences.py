@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from datasets.f1.clock import LapClock
-from datasets.f1.differences import CHANNELS, Differences, differences, find_habits
+from datasets.f1.differences import CHANNELS, Differences, differences, find_habits, unusual_places
 from datasets.f1.time_won import TimeWon, time_won
 from datasets.formula1 import Session, simulate_race
 from gdm_core.analysis.repeatable import RETURNS, agreement, repeatable_states
@@ -108,6 +108,16 @@ def test_prices_add_up_to_the_lap_delta(race):
     assert sum(float(one.price.mean) for one in (*habits, rest)) == pytest.approx(float(won.whole.mean))
     assert won.subset(aside).pairs == won.pairs[1::2]
     assert won.subset(aside).whole.mean == pytest.approx(won.won[1::2].sum(axis=1).mean())
+
+
+def test_state_that_is_everywhere_has_no_places():
+    bump = np.exp(-0.5 * ((np.arange(200) - 60) / 8) ** 2)
+    shares = np.column_stack([0.1 + 0.5 * bump, 0.9 - 0.5 * bump])
+    here = unusual_places(shares)
+    assert not here[:, 1].any(), "most of the time on the whole lap"
+    assert here[50:70, 0].all()
+    assert here[:, 0].mean() < 0.2
+    assert not unusual_places(np.full((200, 2), 0.5)).any(), "no place stands out"
 
 
 def test_differences_work_without_a_channel(race):

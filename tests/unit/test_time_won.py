@@ -16,7 +16,7 @@ from datasets.f1 import time_won as module
 from datasets.f1.clock import LapClock, lap_clock, sector_lines
 from datasets.f1.corners import corners_of
 from datasets.f1.feed import lap_table
-from datasets.f1.laps import Stint, laps_on_like_tyres, pairs_in_stints, stints
+from datasets.f1.laps import Stint, laps_on_like_tyres, pairs_around_stops, pairs_in_stints, stints
 from datasets.f1.race import SECTOR_LINES
 from datasets.f1.session import Driver, LapTable, Session
 from datasets.f1.time_won import (
@@ -117,6 +117,11 @@ def test_error_of_one_pair_is_that_of_its_clocks(race):
     himself = time_won(race, ("AAA", "AAA"), THIRDS, pairs=pairs_in_stints(race, "AAA"))
     assert himself.pairs[0] == (2, 9)
     assert himself.whole.mean == pytest.approx(np.mean([7 * (AGE_S + EACH_LAP_S)] * 13), abs=0.02)
+    laps, stops = race.driver("AAA").laps, np.array(pairs_around_stops(race, "AAA"))
+    before, after = (laps.stint[one - 1] for one in stops.T)
+    assert (after - before == 1).all()
+    assert (np.diff(stops, axis=1) > 0).all()
+    assert pairs_around_stops(replace(race, name="Qualifying"), "AAA") == ()
 
 
 def test_laps_close_behind_another_car_are_left_out():
@@ -332,13 +337,14 @@ def test_intervals_equal_those_of_scipy():
 
 @pytest.mark.bulk
 @pytest.mark.parametrize("n_laps", [8, 12, 33, 53])
-@pytest.mark.parametrize("alike", [0.0, 0.15, 0.3])
+@pytest.mark.parametrize("alike", [0.0, 0.15, 0.3, 0.5])
 def test_intervals_over_laps_cover_their_level(n_laps, alike):
     """Neighbouring laps of the Chinese race have a correlation of about .3 per minisector."""
     noise = np.random.default_rng(n_laps).standard_normal((n_laps, 4000))
     for lap in range(1, n_laps):
         noise[lap] = alike * noise[lap - 1] + np.sqrt(1 - alike**2) * noise[lap]
-    assert 0.925 < 1 - mean_of_laps(noise).sure.mean() < 0.975
+    lowest = 0.905 if n_laps < 12 and alike > 0.3 else 0.925
+    assert lowest < 1 - mean_of_laps(noise).sure.mean() < 0.975
 
 
 def test_mean_of_laps_leaves_missing_laps_out():
