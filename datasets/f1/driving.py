@@ -55,7 +55,7 @@ class Driving:
             pace = "slow" if self.corner_speed < SLOW_KMH else "fast" if self.corner_speed > FAST_KMH else "medium"
             corner = f"{pace} {side}" if np.isfinite(self.corner_speed) else side
         if self.brake >= BRAKING:
-            return f"braking into {corner}" if corner else "braking"
+            return "braking"
         if corner:
             return corner
         if self.full >= MOSTLY:

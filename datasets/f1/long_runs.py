@@ -17,6 +17,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 FEWEST = 5  # minimum number of laps for a slope
+FEWEST_FITTED = 4.0  # correlation never reduces more laps to fewer
 FUEL_S = 0.06  # about 1.8 kg per lap at 0.033 s/kg; used if the session gives no estimate
 OUTLIER = 3.5  # robust standard deviations from a robust line
 LEAST_SCATTER_S = 0.1  # steadier runs would lose ordinary laps as outliers
@@ -124,6 +125,6 @@ def line(x: Floats, y: Floats) -> tuple[Estimate, float]:
     slope = float((dx * dy).sum() / spread)
     left = dy - slope * dx
     total = float((left**2).sum())
-    count = float(effective_laps(left, len(x)))
+    count = max(float(effective_laps(left, len(x))), min(len(x), FEWEST_FITTED))
     error = np.sqrt(total / max(len(x) - 2 * len(x) / count, 1.0) / spread * len(x) / count)
     return Estimate(np.array(slope), np.array(error), np.array(max(count - 2, 1.0))), float(np.sqrt(total / free))

@@ -12,8 +12,8 @@ import streamlit as st
 from datasets.f1.corners import MEASURED_IN, MEASURES, PEDAL_MEASURES, Corners, LapMeasures, lap_measures
 from datasets.f1.time_won import Estimate
 from gdm_core.analysis.tables import csv
-from pages.formula1.compare import measure_corners
 from pages.formula1.comparison import Between
+from pages.formula1.corner_cards import measure_corners
 from pages.formula1.data import Laps, Race
 from pages.formula1.selection import Place
 from pages.formula1.sessions import open_session
@@ -74,6 +74,12 @@ def compared(found: Between, one: Corners, other: Corners, measure: str) -> pd.D
     )
 
 
+def every_difference(found: Between, one: Corners, other: Corners) -> pd.DataFrame:
+    """Return one row per measure and corner."""
+    parts = (compared(found, one, other, name).assign(Measure=WORDS[name], Unit=MEASURED_IN[name]) for name in MEASURES)
+    return pd.concat(parts, ignore_index=True)
+
+
 def describe_differences(found: Between, table: pd.DataFrame, unit: str) -> str:
     """Describe the significant differences in one sentence."""
     first, second = found.names
@@ -117,17 +123,20 @@ def measure_pedals(place: Place, code: str, numbers: tuple[int, ...]) -> LapMeas
     return lap_measures(open_session(place), code, numbers)
 
 
+def pedal_sides(race: Race, found: Between) -> list[LapMeasures]:
+    """Return the pedals of both sides, with a row for each pair of laps."""
+    return [measure_pedals(race.pick.place, *side) for side in zip(race.codes, found.won.laps, strict=True)]
+
+
 def show_pedals(race: Race, found: Between) -> None:
     """Show pedal shares and speeds of both drivers with their difference."""
-    sides = zip(race.codes, found.won.laps, strict=True)
-    one, other = (measure_pedals(race.pick.place, code, numbers) for code, numbers in sides)
-    table = pedals(found.names, one, other)
+    laps = pedal_sides(race, found)
+    table = pedals(found.names, *laps)
     if table.empty:
         return
     with shell.panel("pedals", "Driving style, average lap"):
         shapes = {str(name): "%.1f" for name in table if name not in ("Measure", "Unit")}
         table_with_csv(table, "pedals", race.stem, shapes=shapes)
-        laps = [one, other]
         download("Lap by lap (CSV)", lambda: csv(lap_by_lap(laps)), f"{race.stem}-pedals-laps.csv", key="pedals-laps")
         shell.quiet(
             "Full throttle: 98% or more. Coasting: off both pedals. Lift and coast: metres per lap off both pedals between "

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
-from datasets.f1.differences import Differences, Habit, differences, find_habits
+from datasets.f1.differences import UNUSUAL, Differences, Habit, differences, find_habits
 from datasets.formula1 import TimeWon
 from gdm_core.analysis.repeatable import FEWEST, RETURNS, RepeatableStates, repeatable_states
 from gdm_core.text import listed
@@ -36,6 +37,7 @@ WORDS = {
 }
 NOTHING = "little difference"
 N_CORNERS = 3
+FEW = 16  # pairs
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -44,34 +46,40 @@ def measure(place: Place, codes: tuple[str, str], pairs: tuple[tuple[int, int], 
     return differences(open_session(place), codes, _won)
 
 
-def tab(race: Race, found: Between) -> None:
-    """Show what the second driver does differently, where, and its price."""
+def request(race: Race, found: Between) -> tuple[Differences, Task] | None:
+    """Return the differences and their fit in the background; None without common channels or with too few pairs."""
     won = found.won
     apart: Differences | None = measure(race.pick.place, found.codes, won.pairs, won.by, won)
-    if apart is None:
+    if apart is None or len(won.pairs) < FEWEST:
+        return None
+    key = "differences", apart.trials.fingerprint
+    begin = partial(Task, partial(_fit, apart.trials), "Fitting 2 to 5 states to half of the pairs")
+    return apart, visitor_jobs().get(key, begin)
+
+
+def tab(race: Race, found: Between) -> None:
+    """Show what the second driver does differently, where, and its price."""
+    requested = request(race, found)
+    if requested is None and len(found.won.pairs) >= FEWEST:
         shell.empty("No differences", "The feed has neither speed nor pedals of both drivers.")
         return
-    if len(won.pairs) < FEWEST:
+    if requested is None:
         shell.empty(
             "Too few pairs of laps",
-            f"There are {len(won.pairs)}; {FEWEST} are needed, because half are kept aside to confirm what is found. "
+            f"There are {len(found.won.pairs)}; {FEWEST} are needed, because half are kept aside to confirm what is found. "
             "Compare run by run, other drivers, or early and late laps of one driver in a race.",
         )
         return
-    trials = apart.trials
-    key = "differences", trials.fingerprint
-    task: Task = visitor_jobs().get(
-        key, lambda: Task(partial(_fit, trials), "Fitting 2 to 5 states to half of the pairs")
-    )
+    apart, task = requested
     ended = task.wait(0.3)
     show_progress("differences-progress", task, ended)
     if not ended:
         shell.empty("Looking for differences", "States are fitted to half of the pairs and checked on the others.")
     elif task.error is not None:
-        again = partial(visitor_jobs().forget, key)
+        again = partial(visitor_jobs().forget, ("differences", apart.trials.fingerprint))
         shell.error("States could not be fitted", str(task.error), retry="differences-retry", again=again)
     else:
-        show(race, found, apart, task.value)
+        show(Habits(race, found, apart, task.value))
 
 
 def _fit(trials: Any, _: Task) -> RepeatableStates:
@@ -83,29 +91,78 @@ def _fit(trials: Any, _: Task) -> RepeatableStates:
         engine.forget(session)
 
 
-def show(race: Race, found: Between, apart: Differences, fitted: RepeatableStates) -> None:
+class Habits:
+    """Habits of the second driver and the rest, as figures and a table.
+
+    known   habits, the dearest first
+    every   habits, and the rest if there is one
+    names   of `every`
+    """
+
+    def __init__(self, race: Race, found: Between, apart: Differences, fitted: RepeatableStates) -> None:
+        self.race, self.found, self.apart, self.fitted = race, found, apart, fitted
+        self.known, rest = find_habits(apart, fitted.places, fitted.aside, fitted.agreement, RETURNS)
+        self.every = [*self.known, *([rest] if rest is not None else [])]
+        self.names = [f"S{k + 1} {describe(habit)}" for k, habit in enumerate(self.known)]
+        self.names += ["the rest"] * (rest is not None)
+
+    def figures(self) -> dict[str, Callable[[], Figure]]:
+        """Return the figures by name."""
+        styles = teams.line_styles(self.race.session, self.race.codes)
+        cost = partial(time_gained.bars, self.found.names, prices(self.every, self.names), "habit", styles)
+        return {
+            "Differences on the map": self.draw_map,
+            "Differences along the lap": self.draw_strips,
+            "Cost of differences": cost,
+        }
+
+    def draw_map(self) -> Figure:
+        """Draw the lap in the mixed colours of the states."""
+        circuit, states = self.race.circuit, mixed(self.fitted.places, self.every)
+        along = ((np.arange(len(states)) + 0.5) * circuit.length / len(states)).astype(np.float32)
+        place, segment = circuit.position_at(along), circuit.segment_at(along)
+        laps = replace(
+            self.race.train, place=place, distance=along, segment=segment, lap=np.zeros(len(states), np.int64), car={}
+        )
+        caption = "Mixed, paler colours: several states share the place."
+        return circuit_map.circuit_map(circuit, laps, states, caption=caption, names=self.names)
+
+    def draw_strips(self) -> Figure:
+        """Draw the mean shares of the fitted pairs, and of those kept aside."""
+        sides = {"fitted": ~self.fitted.aside, "kept aside": self.fitted.aside}
+        rows = {label: mixed(self.fitted.states[pairs].mean(axis=0), self.every) for label, pairs in sides.items()}
+        caption = "Pairs that were fitted, and pairs kept aside."
+        return figures.state_strips(rows, **self.race.circuit.axis, names=self.names, caption=caption)
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per habit, and one for the rest."""
+        return pd.DataFrame(
+            {
+                "Difference": name, "Mostly around": where(self.race, self.found, habit),
+                "Share of lap (%)": 100 * float(habit.here.mean()), "Cost (s/lap)": float(habit.price.mean),
+                "95% interval ±": float(habit.price.margin),
+                "Confirmed": "yes" if habit.confirmed else "",
+            } | {f"{channel} difference": float(apart.mean) for channel, apart in habit.apart.items()}
+            for name, habit in zip(self.names, self.every, strict=True)
+        )  # fmt: skip
+
+
+def show(habits: Habits) -> None:
     """Show sentence, map, strip, cards and bars of a finished fit."""
-    habits, rest = find_habits(apart, fitted.places, fitted.aside, fitted.agreement, RETURNS)
-    every = [*habits, *([rest] if rest is not None else [])]
-    names = [f"S{k + 1} {describe(habit)}" for k, habit in enumerate(habits)] + ["the rest"] * (rest is not None)
-    shell.finding(sentence(found, habits))
-    shell.state_key(len(every), names)
+    race, found, known = habits.race, habits.found, habits.known
+    shell.finding(sentence(found, known))
+    shell.state_key(len(habits.every), habits.names)
+    track, along, cost = (make() for make in habits.figures().values())
     left, right = st.columns([0.55, 0.45], gap="small")
     with left, shell.panel("difference-map", f"{found.names[1]} against {found.names[0]}, along the lap"):
-        plot(
-            draw_map(race, mixed(fitted.places, every), names),
-            key="difference-map",
-            still=True,
-            filename=f"{race.stem}-differences",
-        )
-        plot(draw_strips(race, fitted, every, names), key="difference-strips", still=True)
+        plot(track, key="difference-map", still=True, filename=f"{race.stem}-differences")
+        plot(along, key="difference-strips", still=True)
     with right, shell.panel("prices", "What it costs"):
-        styles = teams.line_styles(race.session, race.codes)
-        plot(time_gained.bars(found.names, prices(every, names), "habit", styles), key="prices", still=True)
+        plot(cost, key="prices", still=True)
     with right:
-        cards = "".join(card_html(race, found, habit, k, len(every)) for k, habit in enumerate(habits))
+        cards = "".join(card_html(race, found, habit, k, len(habits.every)) for k, habit in enumerate(known))
         shell.html(f'<div class="f1-corners" role="list" aria-label="Habits">{cards}</div>')
-    shell.quiet(about(fitted, rest is not None))
+    shell.quiet(about(habits))
 
 
 def describe(habit: Habit) -> str:
@@ -133,7 +190,9 @@ def cost(habit: Habit) -> str:
 
 
 def where(race: Race, found: Between, habit: Habit) -> str:
-    """Return the corners in whose windows most of the price arises."""
+    """Return the corners in whose windows most of the price arises; "" without corners."""
+    if not race.circuit.segments:
+        return ""
     shares = (found.won.edges[1:] + found.won.edges[:-1]) / 2
     middles = shares * race.circuit.length
     price = found.won.won.mean(axis=0) * habit.here[(shares * len(habit.here)).astype(int)]
@@ -146,7 +205,7 @@ def where(race: Race, found: Between, habit: Habit) -> str:
 def card_html(race: Race, found: Between, habit: Habit, number: int, n_states: int) -> str:
     """Return one habit as a card."""
     colour = palette.colours(n_states)[number]
-    place = f"Mostly around {where(race, found, habit)}. " if race.circuit.segments else ""
+    place = f"Mostly around {corners}. " if (corners := where(race, found, habit)) else ""
     verdict = "Confirmed by the pairs kept aside." if habit.confirmed else "Not confirmed: could be chance."
     return (
         f'<div role="listitem"><p><b><i style="border-top: 0.7rem solid {colour}"></i>S{number + 1}</b> '
@@ -169,30 +228,13 @@ def mixed(shares: Floats, habits: Sequence[Habit]) -> Floats:
     return np.asarray(sums / sums.sum(axis=1, keepdims=True), np.float32)
 
 
-def draw_map(race: Race, states: Floats, names: Sequence[str]) -> Figure:
-    """Draw the lap in the mixed colours of the states [T, H]."""
-    circuit, nothing = race.circuit, np.zeros(len(states), np.int64)
-    along = ((np.arange(len(states)) + 0.5) * circuit.length / len(states)).astype(np.float32)
-    place, segment = circuit.position_at(along), circuit.segment_at(along)
-    laps = replace(race.train, place=place, distance=along, segment=segment, lap=nothing, car={})
-    caption = "Mixed, paler colours: several states share the place."
-    return circuit_map.circuit_map(circuit, laps, states, caption=caption, names=names)
-
-
-def draw_strips(race: Race, fitted: RepeatableStates, habits: Sequence[Habit], names: Sequence[str]) -> Figure:
-    """Draw the mean shares of the fitted pairs, and of those kept aside."""
-    sides = {"fitted": ~fitted.aside, "kept aside": fitted.aside}
-    rows = {label: mixed(fitted.states[chosen].mean(axis=0), habits) for label, chosen in sides.items()}
-    return figures.state_strips(
-        rows, **race.circuit.axis, names=names, caption="Pairs that were fitted, and pairs kept aside."
-    )
-
-
-def about(fitted: RepeatableStates, joined: bool) -> str:
+def about(habits: Habits) -> str:
     """Describe how the states were chosen, next to the baseline."""
+    fitted, n = habits.fitted, len(habits.found.won.pairs)
     ours, theirs = (", ".join(f"{value:.2f}" for value in one) for one in (fitted.agreement, fitted.clusters))
+    few = f" Only {n} pairs: small habits cannot be confirmed." if n < FEW else ""
     return (
         f"K = {fitted.states.shape[2]}: the most states whose places return in the pairs kept aside (correlation {ours}; "
-        f"k-means {theirs}). {'The rest: states whose place or price does not return. ' if joined else ''}"
-        "A price is the time where its state is the strongest on average; a confirmed one is significant in both halves."
+        f"k-means {theirs}). Places: where a state is at least {UNUSUAL} times as frequent as over the lap. The rest: everywhere "
+        f"else. Confirmed: significant in both halves.{few}"
     )

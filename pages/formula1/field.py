@@ -120,29 +120,37 @@ def lap_times(session: Session) -> pd.DataFrame:
 
 def show_best_laps(race: Race) -> None:
     """Show the best laps and the ideal laps of all drivers."""
-    laps, ideal = best_laps(race.session), ideal_laps(race.session)
-    if not laps:
+    if not best_laps(race.session):
         shell.empty("No timed laps", "No times were set in this session. Choose another one.")
         return
-    fastest = {part: min(one.seconds for one in laps if one.part == part) for part in {one.part for one in laps}}
     with shell.panel("best-laps", "Best laps"):
-        table = pd.DataFrame(
-            {
-                "Driver": one.code, "Part": one.part or "session", "Lap": one.number, "Time": one.seconds,
-                "Gap": one.seconds - fastest[one.part], "Sector 1": one.sectors[0], "Sector 2": one.sectors[1],
-                "Sector 3": one.sectors[2],
-            }
-            for one in sorted(laps, key=lambda one: one.part, reverse=True)
-        )  # fmt: skip
-        table_with_csv(
-            table, "best-laps", race.stem, times=["Time"], seconds=["Gap", "Sector 1", "Sector 2", "Sector 3"]
-        )
+        seconds = ["Gap", "Sector 1", "Sector 2", "Sector 3"]
+        table_with_csv(best_table(race.session), "best-laps", race.stem, times=["Time"], seconds=seconds)
     with shell.panel("ideal-laps", "Theoretical best (completed sectors)"):
-        table = pd.DataFrame(
-            {
-                "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Gap to ideal": one.left,
-                "Laps": ", ".join(map(str, one.laps)),
-            }
-            for one in ideal
-        )  # fmt: skip
+        table = ideal_table(race.session)
         table_with_csv(table, "ideal-laps", race.stem, times=["Best", "Ideal"], seconds=["Gap to ideal"])
+
+
+def best_table(session: Session) -> pd.DataFrame:
+    """Return one row per driver and part of the session, the last part first."""
+    laps = best_laps(session)
+    fastest = {part: min(one.seconds for one in laps if one.part == part) for part in {one.part for one in laps}}
+    return pd.DataFrame(
+        {
+            "Driver": one.code, "Part": one.part or "session", "Lap": one.number, "Time": one.seconds,
+            "Gap": one.seconds - fastest[one.part], "Sector 1": one.sectors[0], "Sector 2": one.sectors[1],
+            "Sector 3": one.sectors[2],
+        }
+        for one in sorted(laps, key=lambda one: one.part, reverse=True)
+    )  # fmt: skip
+
+
+def ideal_table(session: Session) -> pd.DataFrame:
+    """Return one row per driver: the best sectors combined."""
+    return pd.DataFrame(
+        {
+            "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Gap to ideal": one.left,
+            "Laps": ", ".join(map(str, one.laps)),
+        }
+        for one in ideal_laps(session)
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from datasets.f1.traffic import RaceHistory, race_history
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_core.text import listed
-from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points, shape
+from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points, rows_axis, shape
 from pages.formula1 import teams
 from pages.formula1.data import Race
 from pages.formula1.selection import Place
@@ -27,11 +27,8 @@ from pages.formula1.sessions import open_session
 from pages.formula1.tables import table_with_csv
 from pages.ui import settings, shell
 from pages.ui.controls import number as choose_number
-from pages.ui.controls import one_of, whole
+from pages.ui.controls import number_in_address, one_of, whole
 from pages.ui.plot import plot
-
-if TYPE_CHECKING:
-    import altair as alt
 
 BANDS = {
     "yellow": "#d9b200",
@@ -48,8 +45,12 @@ def show_improvement(race: Race) -> None:
     if not best_laps(session):
         return
     with shell.panel("improvement", "Improvement through the session"):
-        shown = ranked_by_time(session)[:10] if len(session.drivers) > 10 else list(session.codes)
-        plot(improvement(session, shown), key="improvement", still=True, filename=f"{race.stem}-improvement")
+        plot(improvement(session, fastest(session)), key="improvement", still=True, filename=f"{race.stem}-improvement")
+
+
+def fastest(session: Session) -> list[str]:
+    """Return the ten fastest drivers."""
+    return ranked_by_time(session)[:10] if len(session.drivers) > 10 else list(session.codes)
 
 
 def band(spell: Spell, begins: float) -> Dict:
@@ -233,9 +234,7 @@ def tab(race: Race) -> None:
     else:
         _show_runs(race)
     with shell.panel("strategy", "Tyre strategy" if is_race(race.session) else "Tyres"):
-        chart, caption = strategy(race.session)
-        st.altair_chart(chart, key="strategy")
-        shell.quiet(caption)
+        plot(strategy(race.session), key="strategy", still=True, filename=f"{race.stem}-tyres")
 
 
 def _show_runs(race: Race) -> None:
@@ -245,11 +244,9 @@ def _show_runs(race: Race) -> None:
         "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3), key="fuel", of=settings.scope("fuel", place),
         step=0.005, format="%.3f", help=f"Lap time gained per lap of burnt fuel. {usual:.3f} s: {source}.",
     )  # fmt: skip
-    codes = list(dict.fromkeys(race.codes))
     excluded = excluded_laps()
     settings.keep(EXCLUDED, settings.text(EXCLUDED))
-    found = [run for code in codes for run in driver_runs(place, code, fuel, excluded.get(code, ()))]
-    if found:
+    if found := long_runs(race, fuel, excluded):
         with shell.panel("runs", "Lap time against tyre age, fuel-corrected"):
             plot(against_age(session, found), key="runs", clicked=partial(toggle_lap, found))
     with shell.panel("all-runs", "Long runs"):
@@ -269,6 +266,20 @@ def _show_runs(race: Race) -> None:
             )
         else:
             shell.quiet("No long runs: they need five consecutive green laps on one set of tyres.")
+
+
+def kept_choices(race: Race) -> tuple[float, dict[str, tuple[int, ...]]]:
+    """Return the fuel correction and the excluded laps, and keep them while the tab Laps is closed."""
+    name, usual = settings.key("fuel", settings.scope("fuel", race.pick.place)), fuel_effect(race.session)[0]
+    for kept in (name, EXCLUDED):
+        settings.keep(kept, settings.text(kept))
+    return number_in_address(name, "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3)), excluded_laps()
+
+
+def long_runs(race: Race, fuel: float, excluded: Mapping[str, tuple[int, ...]]) -> list[LongRun]:
+    """Return the long runs of the drivers that are compared."""
+    codes = dict.fromkeys(race.codes)
+    return [run for code in codes for run in driver_runs(race.pick.place, code, fuel, excluded.get(code, ()))]
 
 
 def against_age(session: Session, found: list[LongRun]) -> Figure:
@@ -326,51 +337,51 @@ def runs_table(
     return pd.DataFrame(rows)
 
 
-def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
-    """Return a chart of all stints with safety-car laps, and its caption."""
-    import altair as alt  # slow import, needed in this tab only
+def stints_table(session: Session) -> pd.DataFrame:
+    """Return one row per set of tyres."""
+    return pd.DataFrame(
+        {"Driver": driver.code, "Stint": one.number, "Compound": one.compound, "From lap": one.first, "To lap": one.last,
+         "Age at first lap": one.age}
+        for driver in session.drivers for one in stints(driver.laps)
+    )  # fmt: skip
 
+
+def strategy(session: Session) -> Figure:
+    """Draw a bar for every set of tyres, with laps under safety cars and in rain."""
     drivers = [driver for driver in session.drivers if len(driver.laps)]
-    codes = [driver.code for driver in drivers]
-    rows = [
-        {
-            "driver": driver.code, "first": stint.first - 0.5, "end": stint.last + 0.5, "letter": (stint.compound or "?")[0],
-            "tyres": (stint.compound or "unknown").capitalize(), "laps": f"{stint.first} to {stint.last}",
-        }
-        for driver in drivers for stint in stints(driver.laps)
-    ]  # fmt: skip
+    rows = [(row, stint) for row, driver in enumerate(drivers) for stint in stints(driver.laps)]
+    traces: list[Dict] = []
+    for kind in (*COMPOUNDS, ""):
+        here = [(row, stint) for row, stint in rows if (stint.compound if stint.compound in COMPOUNDS else "") == kind]
+        name = kind.capitalize() or "Unknown"
+        if here:
+            traces.append(
+                {"type": "bar", "orientation": "h", "name": name, "y": [row for row, _ in here],
+                 "base": [stint.first - 0.5 for _, stint in here], "x": [stint.last - stint.first + 1 for _, stint in here],
+                 "text": [(stint.compound or "?")[0] for _, stint in here], "textposition": "inside", "insidetextanchor": "start",
+                 "textangle": 0, "textfont": {"color": "#10131a"}, "marker": {"color": COMPOUNDS.get(kind, OTHER)},
+                 "hovertemplate": [f"{drivers[row].code} {name.lower()}<br>laps {stint.first} to {stint.last}<extra></extra>"
+                                   for row, stint in here]}
+            )  # fmt: skip
     slow, wet = _neutralised(session), _in_rain(session)
-    kinds = [
-        name.capitalize() for name in (*COMPOUNDS, "unknown") if name.capitalize() in {row["tyres"] for row in rows}
-    ]
-    colours = [COMPOUNDS.get(kind.upper(), OTHER) for kind in kinds]
-    x = alt.X("first:Q", title="lap", scale=alt.Scale(nice=False, zero=False), axis=alt.Axis(grid=False, tickMinStep=1))
-    y = alt.Y(
-        "driver:N",
-        sort=codes,
-        title=None,
-        axis=alt.Axis(ticks=False, domain=False, labelOverlap=False, labelFlush=False),
-    )
-    shown = alt.Chart(pd.DataFrame(rows, columns=["driver", "first", "end", "letter", "tyres", "laps"]))
-    layers = [
-        shown.mark_bar(height={"band": 0.78}, cornerRadius=2).encode(
-            x=x, x2="end:Q", y=y, tooltip=["driver", "tyres", "laps"],
-            color=alt.Color("tyres:N", title=None, scale=alt.Scale(domain=kinds, range=colours), legend=alt.Legend(orient="top")),
-        ),
-        # Letters repeat what colours show.
-        shown.mark_text(align="left", dx=4, color="#10131a", fontSize=11, fontWeight="bold").encode(x=x, y=y, text="letter:N"),
+    shapes = [
+        shape("rect", (lap - 0.5, lap + 0.5), (0, 1), yref="paper", fillcolor=colour, opacity=0.35)
+        for colour, laps in (("#808696", slow), (BANDS["rain"], wet)) for lap in laps
     ]  # fmt: skip
-    for colour, laps in (("#808696", slow), (BANDS["rain"], wet)):
-        if laps:  # an empty layer would have no accessible name
-            spans = alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in laps], "end": [lap + 0.5 for lap in laps]}))
-            layers.append(spans.mark_rect(color=colour, opacity=0.35).encode(x="first:Q", x2="end:Q"))
-    chart = alt.layer(*layers)
     race = is_race(session)
     shaded = f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC." if race else ""
     shaded += f" Blue: rain on the first driver's laps {wet[0]} to {wet[-1]}." if wet else ""
-    return chart.properties(height=60 + 22 * len(codes)).configure(
-        background="transparent"
-    ), f"One bar per set of tyres; in {'finishing' if race else 'classification'} order. {shaded} {conditions(session)}"
+    caption = f"One bar per set of tyres; in {'finishing' if race else 'classification'} order. {shaded} {conditions(session)}"
+    sides = rows_axis([driver.code for driver in drivers], range=[len(drivers) - 0.4, -0.6])
+    place: Dict = {
+        "xaxis": axis("lap", showgrid=False),
+        "yaxis": sides,
+        "shapes": shapes,
+        "barmode": "overlay",
+        "bargap": 0.25,
+    }
+    alt = f"Tyres of {len(drivers)} drivers: {len(rows)} stints."
+    return figure(traces, caption, alt, 80 + 20 * len(drivers), **place, **key_above())
 
 
 def _in_rain(session: Session) -> list[int]:

@@ -13,7 +13,19 @@ from datasets.f1.laps import is_race, remarks_on_laps, remarks_on_session
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
-from pages.formula1 import compare, controls, corner_panel, data, differences, field, laps, pairs, sessions, states
+from pages.formula1 import (
+    compare,
+    controls,
+    corner_panel,
+    data,
+    differences,
+    export,
+    field,
+    laps,
+    pairs,
+    sessions,
+    states,
+)
 from pages.formula1.comparison import describe
 from pages.formula1.data import Race
 from pages.formula1.selection import Place
@@ -174,6 +186,6 @@ else:
         )
     view = lab.begin(page, fitted, choice)
     with page.below:
-        states.tab(view) if opened == STATES else states.export(view)
+        states.tab(view) if opened == STATES else export.export(view)
         remark(race)
     lab.end(view)

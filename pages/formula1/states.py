@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
-from datasets.f1.laps import is_race
-from datasets.f1.long_runs import fuel_effect
 from gdm_core.analysis.segments import composition
 from gdm_core.text import plural
 from gdm_studio.plot import figures
@@ -20,23 +16,18 @@ from gdm_studio.plot.figures.base import Figure, names_of, numbered
 from pages import lab
 from pages.formula1 import (
     circuit_map,
-    compare,
-    corner_panel,
     data,
-    field,
     scores,
     state_names,
     teams,
-    telemetry,
     time_gained,
 )
-from pages.formula1 import laps as lap_tab
 from pages.formula1.circuit import Circuit
 from pages.formula1.comparison import describe
-from pages.formula1.data import DriverReading, Race, along_lap, race_of, read, standing
+from pages.formula1.data import DriverReading, along_lap, race_of, read, standing
 from pages.lab import Decoded, Undecoded, View, live, preview_figures
 from pages.lab.figures import matrix
-from pages.ui import controls, legend, shell
+from pages.ui import controls, shell
 from pages.ui.controls import one_of, slide, switch
 from pages.ui.plot import Panel, Picture, by_key, plot
 
@@ -267,24 +258,19 @@ def usage(view: View, here: DriverReading) -> None:
     with left:
         if laps.segment is not None:
             with shell.panel("by-segment", "Usage by segment"):
-                plot(_by_segment(race_of(view).circuit, here), key="by-segment", state=here.state)
+                plot(usage_by_segment(race_of(view).circuit, here), key="by-segment", state=here.state)
         with shell.panel("by-lap", "Usage by lap"):
-            plot(
-                figures.usage_by_segment(
-                    states,
-                    laps.lap,
-                    names=names,
-                    height=180,
-                    caption="Pit stops and safety cars are visible as outliers.",
-                ),
-                key="by-lap",
-                state=here.state,
-            )
+            plot(usage_by_lap(here), key="by-lap", state=here.state)
     with right, shell.panel("usage", "Usage over all laps"):
         plot(figures.usage(states, names=names), key="usage", state=here.state)
 
 
-def _by_segment(circuit: Circuit, here: DriverReading) -> Figure:
+def usage_by_lap(here: DriverReading) -> Figure:
+    caption = "Pit stops and safety cars are visible as outliers."
+    return figures.usage_by_segment(here.states, here.laps.lap, names=here.names, height=180, caption=caption)
+
+
+def usage_by_segment(circuit: Circuit, here: DriverReading) -> Figure:
     assert here.laps.segment is not None
     figure = figures.usage_by_segment(
         here.states, here.laps.segment, names=here.names, what="segment", height=200,
@@ -330,65 +316,3 @@ def prediction(view: View, reading: Decoded) -> None:
             "telemetry under The model sees."
         )
     lab.show_prediction(view, reading)
-
-
-# ---- export -----------------------------------------------------------------------------------------------------------
-def export(view: View) -> None:
-    """Show the files of the fit: the maps of both drivers first."""
-    view = name_states(view)
-    state_names.keep_in_address(view)
-    race = race_of(view)
-    read_both = [read(view, race.train, "train"), read(view, race.test, "test")]
-    here = read_both[0]
-    if isinstance(here, Undecoded):
-        shell.empty(here.title, here.note)
-        return
-    drivers = lab.together(read_both)
-    named, found, called = state_names.names(view), state_names.profiles(view), list(here.names)
-    key = {"states": legend.states(len(called), called)}
-    codes = [driver.laps.code for driver in drivers]
-    maps: dict[str, Callable[[], Figure]] = {
-        f"Map of {driver.laps.code}": partial(_map, race.circuit, driver, USUAL, key, called) for driver in drivers
-    }
-    along = {
-        "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes, called), key),
-        "State proportions along the lap": lambda: legend.with_key(shares(race.circuit, here, called), key),
-    }
-    drawn, tables = collect_files(race)
-    lab.show_export(
-        view,
-        here,
-        lambda _: maps | along | drawn | time_gained.exported(view, race.found, drivers, called),
-        after=[f"names = {named!r}  # of the columns of states"] if named else [],
-        tables=tables | {"State profiles": lambda: state_names.in_numbers(found, named)},
-    )
-
-
-def collect_files(race: Race) -> tuple[dict[str, Callable[[], Figure]], dict[str, Callable[[], pd.DataFrame]]]:
-    """Return the figures and tables of the tabs without a fit."""
-    place, session, circuit, fuel = race.pick.place, race.session, race.circuit, fuel_effect(race.session)[0]
-    drawn: dict[str, Callable[[], Figure]] = {}
-    tables = {
-        "All drivers": lambda: field.lap_times(session),
-        "Long runs": lambda: lap_tab.runs_table(place, session, fuel),
-    }
-    if is_race(session):
-        history = partial(lap_tab.draw, session, lap_tab.open_history(place), codes=race.codes)
-        drawn |= {words: partial(history, kind) for kind, words in lap_tab.KINDS.items()}
-    if (timed := field.measure_field(place)) is not None:
-        drawn["Field"], tables["Minisectors"] = (
-            partial(field.draw, session, circuit, timed),
-            lambda: field.as_table(circuit, timed),
-        )
-    if race.found is not None and len(traces := compare.traces(race, race.found)) == 2:
-        styles, delta = teams.line_styles(session, race.codes), telemetry.delta_of_pairs(circuit, race.found.won)
-        drawn["Telemetry"] = partial(telemetry.draw, circuit, traces, styles, delta, tuple(telemetry.PANELS))
-        if "corner" in race.found.gains:
-            corners = corner_panel.sides(race, race.found)
-            tables["Corners"] = lambda: corner_panel.every(corners)
-    return drawn, tables
-
-
-def _map(circuit: Circuit, driver: DriverReading, options: MapOptions, key: dict[str, Any], names: list[str]) -> Figure:
-    """Draw the map of one driver with a legend."""
-    return legend.with_key(track_map(circuit, driver, options, names), key)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from datasets.f1.corners import LapSamples, lap_samples
 from datasets.f1.session import STEPPED
@@ -98,6 +99,15 @@ def delta_of_pairs(circuit: Circuit, won: TimeWon) -> Delta:
         np.interp(along / circuit.length, won.edges, np.append(0.0, one)) for one in (found.mean, found.margin)
     )
     return Delta(along, behind, margin)
+
+
+def as_table(traces: Sequence[Trace]) -> pd.DataFrame:
+    """Return one row per driver and distance."""
+    parts = (
+        pd.DataFrame({"driver": one.code, "lap": one.name, "distance_m": one.distance} | dict(one.car))
+        for one in traces
+    )
+    return pd.concat(parts, ignore_index=True)
 
 
 # ---- the figure -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from datasets.formula1 import TimeWon
 from gdm_studio.plot.figures.base import (
@@ -105,6 +106,16 @@ def exported(
     styles = teams.line_styles(race.session, found.codes)
     by_part = {f"Delta by {kind}": partial(bars, codes, gains[kind], kind, styles) for kind in KINDS if kind in gains}
     return {"Delta on the map": lambda: gain_map(race.circuit, codes, gains["minisector"], styles)} | by_part
+
+
+def as_table(found: Between) -> pd.DataFrame:
+    """Return one row per part of the lap."""
+    parts = (
+        pd.DataFrame({"Delta by": words, "Part": gain.names, f"{found.names[0]} gains (s/lap)": gain.mean,
+                      "95% interval ±": gain.margin, "Significant": np.where(gain.sure, "yes", "")})
+        for kind, words in KINDS.items() if (gain := found.gains.get(kind)) is not None
+    )  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
 
 
 # ---- figures: differences that are not significant are pale ------------------------------------------------------------

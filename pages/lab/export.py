@@ -24,11 +24,11 @@ from pages.lab.view import Decoded, TrialView, Undecoded, View
 from pages.ui import legend, settings, shell
 from pages.ui.downloads import download
 from pages.ui.exports import (
+    INSTALL,
     Files,
     Fit,
     Recipe,
     download_all,
-    install,
     link,
     notebook,
     save_picture,
@@ -86,7 +86,7 @@ class Export:
         return f"{self.view.stem}-{MODEL}"
 
     @cached_property
-    def arguments(self) -> tuple[Recipe, Fit, str, str, str]:
+    def arguments(self) -> tuple[Recipe, Fit, str, str]:
         """Arguments of `script` and `notebook`."""
         state = self.view.state
         assert state.spec is not None
@@ -96,7 +96,6 @@ class Export:
             Fit(state.spec.family, state.spec.config, state.order, shipped),
             self.title,
             link(),
-            install(),
         )
 
     @cached_property
@@ -139,7 +138,7 @@ class Export:
         lines = [
             f"# {self.title}",
             "",
-            f"- `reproduce.py`, `reproduce.ipynb`: data, fit and states of the page. Needs GDM Studio: {install()}.",
+            f"- `reproduce.py`, `reproduce.ipynb`: data, fit and states of the page. Needs GDM Studio: {INSTALL}.",
             f"- `{self.model_name}`: the fitted model, for `gdm_core.load_model`.",
             "- `data/`: states, bouts, features and state names (key) of each trial.",
             "- `figures/`: each figure as SVG and PNG, 85 mm wide.",

@@ -171,9 +171,7 @@ def show_equivalence(s: Settings) -> None:
 
 def show_export(s: Settings) -> None:
     """Offer the triangle, and a script that repeats the draws."""
-    code = pictures.script(
-        s.logits, s.other, s.temperature, s.noise, s.seed, SHOWN, COMPARED, exports.link(), exports.install()
-    )
+    code = pictures.script(s.logits, s.other, s.temperature, s.noise, s.seed, SHOWN, COMPARED, exports.link())
     with st.container(horizontal=True):
         exports.save_picture("triangle", "playground-triangle")
         download("Python script", code.encode, "playground.py", key="download-script")

@@ -94,7 +94,7 @@ def whole(opened: OpenStudy, question: Question | None) -> Study:
 
 def script(opened: OpenStudy, question: Question | None) -> str:
     """Return a script that recreates the study and its comparison."""
-    lines = [f'"""The study of {exports.slug(opened.name)}, reproduced. Needs GDM Studio: {exports.install()}"""', ""]
+    lines = [f'"""The study of {exports.slug(opened.name)}, reproduced. Needs GDM Studio: {exports.INSTALL}"""', ""]
     needed = ["from pathlib import Path", "", *opened.imports, "from gdm_core.analysis.tables import csv"]
     needed += ["from gdm_core.study.methods import write_methods"]
     lines += [*dict.fromkeys(needed), "", *opened.code]

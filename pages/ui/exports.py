@@ -9,22 +9,20 @@ import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from time import time_ns
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.components.v2 import component as inline_component
 
+from gdm_core import __version__
 from gdm_core.models.registry import FAMILIES
 from gdm_studio.plot.figures.base import Figure, fit_to_width
 from pages.ui import theme
 from pages.ui.component import component
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-LOCAL = ("localhost", "127.0.0.1", "::1")
-INSTALL = "pip install path/to/gdm-studio"
+INSTALL = f"pip install gdm-studio=={__version__}"
 DATA_SUMMARY = (
     'for side, trials in (("Training", train), ("Held-out", test)):',
     "    n_samples = sum(trial.n_samples for trial in trials)",
@@ -157,7 +155,7 @@ def _lines(text: str) -> list[str]:
     return text.splitlines(keepends=True)
 
 
-# ---- addresses and commands -----------------------------------------------------------------------------------------
+# ---- the address -----------------------------------------------------------------------------------------------------
 def link() -> str:
     """Return the page's address with its settings; "" without a browser."""
     address = (st.context.url or "").partition("?")[0]  # Streamlit gives the address without its query
@@ -168,12 +166,6 @@ def link() -> str:
 def slug(name: str) -> str:
     """Return a name as part of a file name: small letters and digits with dashes."""
     return "-".join(re.findall(r"[^\W_]+", name.lower())) or "file"
-
-
-def install() -> str:
-    """Return the command that installs this project, from its checkout if the browser runs on the server's machine."""
-    local = urlsplit(st.context.url or "").hostname in LOCAL and (CHECKOUT / "pyproject.toml").is_file()
-    return f'pip install "{CHECKOUT}"' if local else INSTALL
 
 
 # ---- image files, which the browser draws (components/figure_files.js) -----------------------------------------------

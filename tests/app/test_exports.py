@@ -17,7 +17,7 @@ import pytest
 import streamlit as st
 
 from datasets.nascar import train_test
-from gdm_core import load_model
+from gdm_core import __version__, load_model
 from gdm_core.analysis.tables import states_table
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
@@ -181,7 +181,7 @@ def test_script_without_the_package_tells_how_to_install_it(tmp_path):
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("No module named 'gdm_core'.")
-    assert "pip install " in line
+    assert f"pip install gdm-studio=={__version__}" in line
 
 
 def test_every_figure_can_be_exported(page):

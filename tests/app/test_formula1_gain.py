@@ -9,16 +9,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from datasets.f1.differences import find_habits
 from datasets.f1.time_won import MINISECTOR_M, By, Estimate, TimeWon
-from gdm_core.analysis.repeatable import RETURNS, repeatable_states
+from gdm_core.analysis.repeatable import repeatable_states
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import corner_panel, data, differences, pairs, sessions, time_gained
 from pages.formula1.circuit import open_circuit
 from pages.formula1.comparison import Between, Gain
 from pages.formula1.data import DriverReading
-from pages.formula1.selection import CAR_CHANNELS, Place, Selection
+from pages.formula1.selection import CAR_CHANNELS, Pick, Place, Selection
 from pages.formula1.teams import LineStyle
+from tests.support.drawn import record
 from tests.support.formula1_page import one_of, visit, words
 from tests.support.recording import reading_of
 
@@ -160,6 +160,31 @@ def test_corners_compare_the_pairs_of_compare(feed):
     assert laps["full throttle (% of time)"].mean() == pytest.approx(one.mean("full throttle").mean)
 
 
+def test_picture_to_share_has_finding_tyres_and_link(feed, monkeypatch):
+    shown = record(monkeypatch)
+    app = visit()
+    figure = shown["share"][0]
+    text = " ".join(mark["text"] for mark in figure["layout"]["annotations"]).replace("<br>", " ")
+    found = pairs.usual(PLACE, ("FLT", "RGL"), Selection())
+    assert found is not None
+    assert "FLT vs RGL" in text
+    assert f"{found.won.whole.mean:.2f} s/lap" in text
+    assert "Tyre degradation (ms/lap" in text
+    lines = [part for trace in figure["data"] if trace["type"] == "bar" for part in trace["customdata"]]
+    assert len(lines) == len(found.gains["phase"].names)
+    narrow, wide = figure["widths"]
+    assert narrow["height"] > wide["height"], "shorter lines"
+    assert not app.exception
+
+
+@pytest.mark.parametrize(("way", "how"), [("stint", "first and second half"), ("stop", "before and after stops")])
+def test_driver_is_compared_with_himself(feed, way, how):
+    app = visit(train="FLT", test="FLT", shown=way)
+    assert how in words(app)
+    assert "FLT late" in words(app) or "FLT after" in words(app)
+    assert not app.exception
+
+
 def test_differences_have_cards_that_add_up(feed):
     app = visit(view="Differences")
     for _ in range(40):  # fits in a thread
@@ -168,11 +193,12 @@ def test_differences_have_cards_that_add_up(feed):
         time.sleep(0.5)
         app.run()
     assert "K = " in words(app)
-    found = pairs.usual(PLACE, ("FLT", "RGL"), Selection("racing", CAR_CHANNELS))
+    session = sessions.open_session(PLACE)
+    race = data.open_race(Pick(PLACE, "FLT", "RGL", Selection("racing", CAR_CHANNELS)), session)
+    found = pairs.usual(PLACE, race.codes, race.pick.selection)
     apart = differences.measure(PLACE, found.codes, found.won.pairs, found.won.by, found.won)
-    fitted = repeatable_states(apart.trials, n_states=(2,))
-    habits, rest = find_habits(apart, fitted.places, fitted.aside, fitted.agreement, RETURNS)
-    every = [*habits, *([rest] if rest else [])]
-    gain = differences.prices(every, [differences.describe(habit) for habit in every])
-    assert gain.mean.sum() == pytest.approx(found.won.whole.mean)
-    assert len(every) > 0
+    habits = differences.Habits(race, found, apart, repeatable_states(apart.trials, n_states=(2,)))
+    table = habits.table()
+    assert table["Cost (s/lap)"].sum() == pytest.approx(found.won.whole.mean)
+    assert table["Share of lap (%)"].sum() == pytest.approx(100)
+    assert table["Difference"].iloc[-1] == "the rest"

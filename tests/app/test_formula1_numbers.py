@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from datasets import formula1
@@ -132,14 +131,13 @@ def test_sweep_table_leaves_missing_fits_open():
 def test_strategy_has_a_bar_for_every_set_of_tyres():
     one, other = ring_driver("AAA"), ring_driver("BBB")
     changed = replace(one.laps, compound=("MEDIUM", "MEDIUM", "HARD", "HARD"), stint=np.array([1, 1, 2, 2]))
-    chart, told = laps.strategy(ring_session(replace(one, laps=changed), other))
-    bars, letters = chart.layer
-    rows = bars.data if isinstance(bars.data, pd.DataFrame) else chart.data
-    assert rows[["driver", "first", "end", "letter", "laps"]].to_numpy().tolist() == [
-        ["AAA", 0.5, 2.5, "M", "1 to 2"], ["AAA", 2.5, 4.5, "H", "3 to 4"], ["BBB", 0.5, 4.5, "S", "1 to 4"],
-    ]  # fmt: skip
-    assert letters.mark.type == "text"
-    assert "No SC/VSC" in told
+    figure = laps.strategy(ring_session(replace(one, laps=changed), other))
+    bars = {bar["name"]: bar for bar in figure["data"]}
+    assert list(bars) == ["Soft", "Medium", "Hard"]
+    drawn = {name: list(zip(bar["y"], bar["base"], bar["x"], bar["text"], strict=True)) for name, bar in bars.items()}
+    assert drawn == {"Soft": [(1, 0.5, 4, "S")], "Medium": [(0, 0.5, 2, "M")], "Hard": [(0, 2.5, 2, "H")]}
+    assert figure["layout"]["yaxis"]["ticktext"] == ["AAA", "BBB"]
+    assert "No SC/VSC" in figure["caption"]
 
 
 # ---- all drivers in one table ---------------------------------------------------------------------------------------

@@ -276,6 +276,18 @@ def test_every_figure_can_be_exported():
     assert {"Transition matrix", "States along the lap", "Telemetry", "Gap to leader", "Field", "Delta by phase"} < set(
         names
     )
+    assert {"Picture to share", "Differences on the map", "Long runs", "Tyres", "Usage by lap"} < set(names)
+    files = {button.proto.label.removesuffix(" (CSV)") for button in app.get("download_button")}
+    assert {
+        "Time gained",
+        "Telemetry",
+        "Corners",
+        "Driving style",
+        "Differences",
+        "Stints",
+        "Long runs",
+        "Minisectors",
+    } < files
     for name in names:
         app.selectbox(key="formula1-export-figure").set_value(name).run()
 

@@ -12,7 +12,7 @@ import pytest
 from datasets.formula1 import lap_clock
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import compare, data, pairs, sessions, teams, telemetry
+from pages.formula1 import corner_cards, data, pairs, sessions, teams, telemetry
 from pages.formula1.circuit import open_circuit
 from pages.formula1.selection import Place, Selection
 from pages.ui import theme
@@ -171,14 +171,14 @@ def test_card_and_sentence_name_corner_and_reason(race):
     gain, here = found.gains["joint"], found.gains["joint"].names.index("T6")
     mean = np.where(np.arange(len(gain.names)) == here, -1.0, gain.mean)
     found = replace(found, gains={"joint": replace(gain, mean=mean, error=np.full(len(mean), 0.01))})
-    one = compare.measure_corners(SHANGHAI, codes[0], (3, 4, 5, 6)).joined(found.joint, gain.names)
+    one = corner_cards.measure_corners(SHANGHAI, codes[0], (3, 4, 5, 6)).joined(found.joint, gain.names)
     rest = np.arange(len(gain.names)) == here
     fast = replace(one, values=one.values | {"minimum speed": one.values["minimum speed"] + 30 * rest})
-    assert compare.corners_that_matter(found)[0] == here
-    assert compare.reason(found, (one, fast)) == "a higher minimum speed"
-    assert compare.reason(found, (one, one)) == ""
+    assert corner_cards.corners_that_matter(found)[0] == here
+    assert corner_cards.reason(found, (one, fast)) == "a higher minimum speed"
+    assert corner_cards.reason(found, (one, one)) == ""
     looks = teams.line_styles(session, codes)
-    card = compare.card_html(found, (one, fast), here, looks)
+    card = corner_cards.card_html(found, (one, fast), here, looks)
     assert f"{codes[1]} 1.000 s" in card
     assert f"{one.values['minimum speed'].mean(axis=0)[here]:.1f}" in card
     assert "-30.0 ± 0.0" in card

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from datasets.f1 import loader
 from datasets.f1.session import Driver, Session
 from datasets.formula1 import Event, SessionSlot
-from pages.formula1 import compare, corner_panel, data, differences, field, laps, pairs, sessions
+from pages.formula1 import corner_cards, corner_panel, data, differences, field, laps, pairs, sessions
 from pages.formula1.circuit import open_circuit
 from pages.formula1.selection import Place
 from pages.lab import live
@@ -53,7 +53,7 @@ def _on_pedals(code: str, late: float) -> Driver:
 
 
 BY_PLACE = (
-    open_circuit, data.laps_of, pairs.between, differences.measure, compare.measure_corners, corner_panel.measure_pedals,
+    open_circuit, data.laps_of, pairs.between, differences.measure, corner_cards.measure_corners, corner_panel.measure_pedals,
     field.measure_field, laps.open_history, laps.driver_runs,
 )  # fmt: skip
 

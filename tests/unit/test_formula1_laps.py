@@ -309,8 +309,8 @@ def test_states_are_named_by_speed_and_pedals():
     assert proposed_names(found) == [
         "on throttle, 310 km/h",
         "slow right-hander",
-        "braking",
-        "braking into medium left-hander",
+        "braking, 250 km/h",
+        "braking, 150 km/h",
         "fast left-hander",
         "on throttle, 300 km/h",
     ]
