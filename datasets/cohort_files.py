@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
@@ -11,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gdm_core.errors import DataError
+from gdm_core.errors import DataError, GdmError
 from gdm_core.trials import UNLABELLED, Trial
 
 from . import keypoints
-from .readers.annotations import parse_annotation
+from .readers.annotations import parse_annotation, read_table_of_labels
 from .readers.archives import read_arrays
-from .readers.doubts import Answers
+from .readers.doubts import Answers, UnansweredError, require_answers
 from .readers.formats import read_frame
 from .readers.source import Readable, open_source
 from .splits import select_channels
@@ -154,14 +155,31 @@ def read_file(
     return found
 
 
-def read_poses(given: PathOrFile, name: str, rate_hz: float | None = None) -> keypoints.KeypointTable | None:
+def try_file(
+    name: str, content: bytes, rate_hz: float | None, features: Features, answers: Answers
+) -> tuple[dict[str, Trial] | UnansweredError | str, list[str]]:
+    """Return the recordings of a file, its open questions or the reason why it cannot be read, and notes."""
+    file, notes = io.BytesIO(content), list[str]()
+    file.name = name
+    try:
+        return read_file(file, rate_hz, features, notes, answers), notes
+    except UnansweredError as error:
+        return error, []
+    except GdmError as error:
+        return str(error), []
+
+
+def read_poses(
+    given: PathOrFile, name: str, rate_hz: float | None = None, answers: Answers | None = None
+) -> keypoints.KeypointTable | None:
     """Return the poses of a recording in a file, or None without poses.
 
     given     a path, or an open file with a name
     name      name of the recording
     rate_hz   frames per second, for a file without a rate
+    answers   answers to doubts about the file
     """
-    data = _read_data(given, rate_hz)
+    data = _read_data(given, rate_hz, answers)
     parts = data.split() if isinstance(data, keypoints.KeypointTable) else ()
     return next((part for part in parts if _recording_name(part.name, len(parts), given) == name), None)
 
@@ -170,8 +188,11 @@ def _read_data(
     given: PathOrFile, rate_hz: float | None, answers: Answers | None = None
 ) -> keypoints.KeypointTable | keypoints.Table:
     data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz, answers=answers)
-    if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
-        data = keypoints.from_table(data, rate_hz) or data
+    if isinstance(data, keypoints.Table):
+        columns, posed = data.columns, keypoints.looks_like_keypoints(data)
+        data = (keypoints.from_table(data, rate_hz) if posed else None) or data
+        doubts = data.understand().doubts if isinstance(data, keypoints.Table) else data.doubts
+        require_answers(data.name, doubts, answers or {}, columns)
     if isinstance(data, keypoints.KeypointTable):
         data = keypoints.clean(data, fill_seconds=keypoints.FILL_SECONDS)
     return data
@@ -198,7 +219,9 @@ def drop_unseen_features(found: Mapping[str, Trial]) -> dict[str, Trial]:
     }
 
 
-def read_states(paths: Iterable[PathOrFile], rate_hz: float) -> tuple[dict[str, npt.NDArray[Any]], dict[int, str]]:
+def read_states(
+    paths: Iterable[PathOrFile], rate_hz: float, rates: dict[str, float] | None = None
+) -> tuple[dict[str, npt.NDArray[Any]], dict[int, str]]:
     """Read recording -> states of another tool, and number -> name of named states.
 
     An NPZ has an array for each recording: integer states [T] (-1 unlabelled) or soft states [T, K]. Other files are BORIS
@@ -206,6 +229,7 @@ def read_states(paths: Iterable[PathOrFile], rate_hz: float) -> tuple[dict[str, 
 
     paths     paths, or open files
     rate_hz   samples per second, for times in seconds
+    rates     receives the rate of each recording; those with a time column keep theirs
     """
     found: dict[str, npt.NDArray[Any]] = {}
     words: dict[str, npt.NDArray[np.int64]] = {}
@@ -214,15 +238,20 @@ def read_states(paths: Iterable[PathOrFile], rate_hz: float) -> tuple[dict[str, 
         name = PurePath(path.name).name
         if name.lower().endswith((".npz", ".npy")):
             for key, array in read_arrays(open_source(path, name)).items():
-                _add(found, name if name.lower().endswith(".npy") else key, array, path)
+                key = name if name.lower().endswith(".npy") else key
+                _add(found, key, array, path)
+                if rates is not None:
+                    rates[key] = rate_hz
             continue
         if (long := _read_long_table(path)) is None:
-            read = {name: keypoints.read_annotation(path, rate_hz, name=name)}
+            parts = {name: read_table_of_labels(open_source(path, name))}
         else:
             key, frame = long
             parts = {str(one): rows.drop(columns=key) for one, rows in frame.groupby(key, sort=False)}
-            read = {one: parse_annotation(rows, rate_hz, open_source(path, name)) for one, rows in parts.items()}
-        for recording, one in read.items():
+        for recording, rows in parts.items():
+            one = parse_annotation(rows, rate_hz, open_source(path, name), keep_rate=rates is not None)
+            if rates is not None:
+                rates[recording] = one.rate_hz or rate_hz
             numbers = np.array([codes.setdefault(word, len(codes)) for word in one.label_names] + [UNLABELLED])
             _add(words, recording, numbers[one.labels], path)
     if found and words:

@@ -39,11 +39,12 @@ MAX_LABELS = 500
 
 @dataclass(frozen=True)
 class Annotation:
-    """Labels [T] (indices into `label_names`, -1 for unlabelled) with notes on omissions."""
+    """Labels [T] (indices into `label_names`, -1 for unlabelled) with notes on omissions, and the rate of a time column."""
 
     labels: npt.NDArray[np.int64]
     label_names: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    rate_hz: float | None = None
 
 
 def read_annotation(source: Readable, rate_hz: float, name: str | None = None) -> Annotation:
@@ -59,16 +60,25 @@ def read_annotation(source: Readable, rate_hz: float, name: str | None = None) -
     if not rate_hz > 0:
         raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")
     opened = open_source(source, name)
+    return parse_annotation(read_table_of_labels(opened), rate_hz, opened)
+
+
+def read_table_of_labels(opened: Source) -> pd.DataFrame:
+    """Read the table of a file of labels."""
     if opened.suffix not in (".txt", ".csv", ".tsv"):
         raise DataError(
             f"{opened.name} is not a table of labels (.csv, .tsv, .txt). Export it from BORIS, or save columns start, stop "
             "and behaviour."
         )
-    return parse_annotation(read_delimited(opened)[0], rate_hz, opened)
+    return read_delimited(opened)[0]
 
 
-def parse_annotation(frame: pd.DataFrame, rate_hz: float, opened: Source) -> Annotation:
-    """Return the labels of a table; `opened` provides its name."""
+def parse_annotation(frame: pd.DataFrame, rate_hz: float, opened: Source, keep_rate: bool = False) -> Annotation:
+    """Return the labels of a table.
+
+    opened     provides its name
+    keep_rate  leave rows at the rate of their time column
+    """
     columns = [str(column) for column in frame.columns]
     one = next((c for c in columns if c.strip().lower() == "observation id"), None)
     if one and frame[one].nunique() > 1:
@@ -82,7 +92,7 @@ def parse_annotation(frame: pd.DataFrame, rate_hz: float, opened: Source) -> Ann
         return _read_bouts(frame, start, stop, what, rate_hz, opened)
     if what and (sign := next((c for c in columns if c != what and _is_sign(frame[c])), None)):
         return _read_events(frame, sign, what, rate_hz, opened)
-    return _read_row_labels(frame, what, rate_hz, opened)
+    return _read_row_labels(frame, what, None if keep_rate else rate_hz, opened)
 
 
 def _read_bouts(frame: pd.DataFrame, start: str, stop: str, what: str, rate_hz: float, source: Source) -> Annotation:
@@ -145,7 +155,7 @@ def _read_events(frame: pd.DataFrame, sign: str, what: str, rate_hz: float, sour
     return replace(found, notes=found.notes + left_out)
 
 
-def _read_row_labels(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source) -> Annotation:
+def _read_row_labels(frame: pd.DataFrame, what: str | None, rate_hz: float | None, source: Source) -> Annotation:
     """Return the labels of a table with one row per frame."""
     others = [str(c) for c in frame.columns if not _WHEN.search(str(c).strip()) and frame[c].notna().any()]
     column = what or (others[0] if len(others) == 1 else None)
@@ -172,7 +182,7 @@ def _is_decimal(text: str) -> bool:
     return math.isfinite(value) and not value.is_integer()
 
 
-def _spread_over_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -> Annotation:
+def _spread_over_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float | None) -> Annotation:
     """Convert labels of rows to frames if a time column has another rate."""
     when = next((str(c) for c in frame.columns if re.match(r"(time|timestamp|seconds?)\b", str(c), re.I)), None)
     if when is None or len(frame) < 2:
@@ -184,8 +194,8 @@ def _spread_over_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -
     seconds = clock.seconds
     if clock.rate_hz is None or not np.isfinite(seconds).all() or clock.backwards:
         return rows
-    if abs(clock.rate_hz / rate_hz - 1) < 0.01:
-        return rows
+    if rate_hz is None or abs(clock.rate_hz / rate_hz - 1) < 0.01:
+        return replace(rows, rate_hz=clock.rate_hz)
     n = (seconds[-1] + 1 / clock.rate_hz) * rate_hz
     if n > _MAX_FRAMES:
         raise DataError(f"The time column {when!r} would make {n:,.0f} frames; the limit is {_MAX_FRAMES:,}.")

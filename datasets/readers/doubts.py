@@ -38,10 +38,27 @@ def unanswered(doubts: Iterable[Doubt], answers: Answers) -> tuple[Doubt, ...]:
     return tuple({doubt.key: doubt for doubt in doubts if doubt.key not in answers}.values())
 
 
-def require_answers(name: str, doubts: Iterable[Doubt], answers: Answers) -> None:
-    """Raise DataError that names the first doubt without an answer, and how to answer it."""
-    for doubt in unanswered(doubts, answers):
+class UnansweredError(DataError):
+    """A file leaves questions open.
+
+    doubts   questions without an answer
+    columns  names of the columns of the file
+    """
+
+    def __init__(self, message: str, doubts: tuple[Doubt, ...] = (), columns: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.doubts, self.columns = doubts, columns
+
+    def __reduce__(self) -> tuple[type[UnansweredError], tuple[object, ...]]:
+        return type(self), (str(self), self.doubts, self.columns)
+
+
+def require_answers(name: str, doubts: Iterable[Doubt], answers: Answers, columns: tuple[str, ...] = ()) -> None:
+    """Raise UnansweredError that names the first doubt without an answer, and how to answer it."""
+    for doubt in (left := unanswered(doubts, answers)):
         options = listed([f'--answer {doubt.key}="{choice}"' for choice in doubt.choices]).replace(" and ", " or ")
-        raise DataError(
-            f"{name}: {doubt.question} On the command line, add {options}; in Python, pass answers={{...}}; Your data asks."
+        raise UnansweredError(
+            f"{name}: {doubt.question} On the command line, add {options}; in Python, pass answers={{...}}; the pages ask.",
+            left,
+            columns,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -17,6 +17,7 @@ import streamlit as st
 from datasets import cohort_files
 from datasets.cohort_files import PathOrFile
 from datasets.keypoints import FeatureSet
+from datasets.readers.doubts import Answers, UnansweredError
 from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.analysis.tables import csv
@@ -25,13 +26,17 @@ from gdm_core.study.fitting import RATES_ALIKE
 from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, format_list, match_by_suffix, match_sheet
 from gdm_core.study.study import RESERVED
 from gdm_core.study.text import format_rates
+from gdm_core.text import plural
 from gdm_core.trials import UNLABELLED, Trial
-from pages.study import work
+from pages.lab import live
+from pages.lab.live import panels
+from pages.study import reading, work
 from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, switch
 from pages.ui.downloads import download
 from pages.ui.shell import Frame
+from pages.ui.tables import show_table
 from pages.ui.uploads import Upload, uploader
 
 UPLOAD, SHEET, SAVED = "study-upload", "study-sheet", "study-saved"  # keys of widgets
@@ -53,6 +58,10 @@ class Read:
     troubles  file -> error
     sources   recording -> file
     notes     notes on filled body parts
+    rate_hz   of states from another tool, 0 without
+    answers   file -> answers to its questions
+    unanswered   (file, questions) of files that are not read yet
+    listed    (file, what was read or the reason why not)
     """
 
     trials: dict[str, Trial] = field(default_factory=dict)
@@ -61,6 +70,10 @@ class Read:
     troubles: dict[str, str] = field(default_factory=dict)
     sources: dict[str, PathOrFile] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    rate_hz: float = 0.0
+    answers: dict[str, Answers] = field(default_factory=dict)
+    unanswered: list[tuple[str, UnansweredError]] = field(default_factory=list)
+    listed: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -71,7 +84,7 @@ class Read:
         out = set(left_out)
         trials = {name: one for name, one in self.trials.items() if name not in out}
         states = {name: one for name, one in self.states.items() if name not in out}
-        return Read(trials, states, self.words, self.troubles, self.sources, self.notes)
+        return replace(self, trials=trials, states=states)
 
 
 @dataclass(frozen=True)
@@ -115,9 +128,11 @@ def choose_options() -> FileReading:
     with st.expander("File options", icon=":material/tune:"):
         hold = one_of("File content", HOLD, key="hold")
         label, usual = (
-            ("Sampling rate (Hz; 0 = from file)", 0.0) if hold == "recordings" else ("Sampling rate (Hz)", 25.0)
+            ("Sampling rate (Hz; 0 = from file)", 0.0)
+            if hold == "recordings"
+            else ("Sampling rate (Hz) without a time column", 25.0)
         )
-        about = "0 reads the rate from each file. States from another tool need a rate."
+        about = "0 reads the rate from each file. States with a time column keep its rate."
         rate = number(label, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.scope(hold), help=about)
         if hold == "recordings":
             about = "Egocentric features do not depend on where the animal is."
@@ -146,61 +161,96 @@ def _is_sheet(name: str) -> bool:
 
 
 def read(files: list[tuple[str, PathOrFile]], options: FileReading) -> Read | None:
-    """Return the contents of files once they are read; a cancelled import continues where it was."""
+    """Return the contents of files once they are read and their questions are answered.
+
+    A cancelled import continues where it was.
+    """
     known: dict[Any, Any] = st.session_state.setdefault(_READ, {})
+    keys, engine, session = tuple(key for key, _ in files), panels.engine(), f"{live.visitor()}/study"
+    answers = reading.ask_all(keys)
 
     def do(say: Say) -> Read:
-        every: list[tuple[Any, PathOrFile]] = []
+        every: dict[Any, PathOrFile] = {}
         made = Read()
         for key, given in files:
             try:
-                every += [((key, i, options), one) for i, one in enumerate(cohort_files.list_files(given))]
+                every |= {(key, i, options): one for i, one in enumerate(cohort_files.list_files(given))}
             except GdmError as error:
                 made.troubles[given.name] = str(error)
-        for i, (one_key, one) in enumerate(every):
-            say(f"Decoded {one.name}, {i + 1} of {len(every)}", i / len(every))
-            if one_key not in known:
-                try:
-                    known[one_key] = _read(one, options)
-                except GdmError as error:
-                    known[one_key] = str(error), []
-            found, notes = known[one_key]
+        if options.hold == "recordings":
+            how = options.rate_hz, options.features
+            reading.read_on_workers(known, every, answers, *how, engine, session, say)
+        for i, (one_key, one) in enumerate(every.items()):
+            chosen = reading.find_answers(known, one_key, answers)
+            if (one_key, chosen) not in known:
+                say(f"Read {i} of {plural(len(every), 'file')}", i / len(every))
+                known[one_key, chosen] = _read_states(one, options.rate_hz), []
+            found, notes = known[one_key, chosen]
             made.notes += notes
+            made.answers |= {one.name: dict(chosen)} if chosen else {}
             _join(made, one, found)
         made.trials = cohort_files.drop_unseen_features(made.trials)
         return made
 
-    key, failed = ("read", tuple(key for key, _ in files), options), "The files could not be read"
-    return work.outcome("study-read", key, do, failed, what="the import", kept="Files read so far are kept.")
+    key, failed = ("read", keys, options, repr(answers)), "The files could not be read"
+    made = work.outcome("study-read", key, do, failed, what="the import", kept="Files read so far are kept.")
+    if made is None:
+        return None
+    if reading.keep_questions(keys, made.unanswered):
+        st.rerun()
+    n_read = len({id(one) for one in made.sources.values()})
+    with st.expander(f"{n_read} of {plural(len(made.listed), 'file')} read", icon=":material/description:"):
+        show_table(pd.DataFrame(made.listed, columns=["file", "result"]), 300, "study-read-list")
+    if made.unanswered:
+        shell.quiet("Answer the questions to continue.")
+    return None if made.unanswered else made
 
 
-def _read(one: PathOrFile, options: FileReading) -> tuple[Any, list[str]]:
-    """Return the contents of a file, and notes on filled body parts."""
-    if options.hold == "recordings":
-        notes: list[str] = []
-        return cohort_files.read_file(one, options.rate_hz, options.features, notes), notes
-    if options.rate_hz is None:
-        raise DataError("States from another tool have no sampling rate. Set it on the left.")
-    return cohort_files.read_states([one], options.rate_hz), []
+def _read_states(one: PathOrFile, rate_hz: float | None) -> Any:
+    """Return states by recording, names of states and rates by recording, or the reason why a file cannot be read."""
+    if rate_hz is None:
+        return "States from another tool have no sampling rate. Set it on the left."
+    rates: dict[str, float] = {}
+    try:
+        return *cohort_files.read_states([one], rate_hz, rates), rates
+    except GdmError as error:
+        return str(error)
 
 
 def _join(made: Read, given: PathOrFile, found: Any) -> None:
     file = given.name
+    if isinstance(found, UnansweredError):
+        made.unanswered.append((file, found))
+        made.listed.append((file, "A question is open."))
+        return
     if isinstance(found, str):
         made.troubles[file] = found
+        made.listed.append((file, found))
         return
     target: dict[str, Any] = made.trials if isinstance(found, dict) else made.states
-    content, words = (found, {}) if isinstance(found, dict) else found
+    content, words, rates = (found, {}, {}) if isinstance(found, dict) else found
     for name, value in content.items():
         if name in made.names:
             made.troubles[f"{name} in {file}"] = "Another recording has the same name; the first one is used."
             continue
+        if rates and abs(rates[name] / (made.rate_hz or rates[name]) - 1) > RATES_ALIKE:
+            own, usual = (format_rates(rate, rate) for rate in (rates[name], made.rate_hz))
+            made.troubles[name] = f"{own.capitalize()}, the first recording {usual}. Give all states the same rate."
+            continue
+        made.rate_hz = made.rate_hz or rates.get(name, 0.0)
         if words:  # codes of names differ between files
             codes = {word: code for code, word in made.words.items()}
             numbers = np.array([codes.setdefault(word, len(codes)) for word in words.values()] + [UNLABELLED])
             made.words = {code: word for word, code in codes.items()}
             value = numbers[value]
         target[name], made.sources[name] = value, given
+        made.listed.append((file, _describe(name, value, rates)))
+
+
+def _describe(name: str, value: Any, rates: Mapping[str, float]) -> str:
+    if isinstance(value, Trial):
+        return f"{name}: {value.n_samples:,} samples of {plural(value.n_channels, 'channel')}, {value.rate_hz:.4g} Hz"
+    return f"{name}: {plural(len(value), 'sample')} with states, {rates[name]:.4g} Hz"
 
 
 # ---- the sheet ----------------------------------------------------------------------------------------------------------

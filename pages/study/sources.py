@@ -35,7 +35,7 @@ from pages.lab.live import panels
 from pages.lab.live.background import Stopped
 from pages.lab.suggest import NONE_FOUND, apply_button, models_of, question_of, show_verdict
 from pages.lab.time_scale import choose_window
-from pages.study import cropping, files, fits, work
+from pages.study import cropping, files, fits, reading, work
 from pages.study.work import KEPT, Say
 from pages.ui import exports, model_controls, settings, shell
 from pages.ui.controls import number, one_of, text
@@ -274,7 +274,7 @@ def _crop_and_open(
     page: Frame, source: Source, found: files.Read, sheet: pd.DataFrame, options: files.FileReading, is_renamed: bool
 ) -> OpenStudy | None:
     """Return the study of files: at once from states, from recordings after a fit."""
-    rate = (options.rate_hz or 1.0) if found.states else None
+    rate = found.rate_hz if found.states else None
     name = "states" if found.states else "recordings"
     with page.controls:
         part = cropping.choose(sheet, not found.states, source.of)
@@ -287,16 +287,20 @@ def _crop_and_open(
     cropped = cropping.code(part, parts, name, rate)
     described = (cropping.DESCRIBED,) if cropped else ()
     matched = (f"sheet = match_by_suffix(sheet, {name})[1]",) if is_renamed else ()
-    read = f"recordings = cohort_files.read_recordings(files, {options.rate_hz}, {options.features!r})"
+    read = reading.write_code(found.answers, options.rate_hz, options.features)
     if rate is not None:
-        read = f"states, words = cohort_files.read_states(files, {rate:g})"
+        read = (f"states, words = cohort_files.read_states(files, {rate:g})",)
     source = replace(
         source, key=f"{source.key}/{part}", imports=(*source.imports, *(cropping.IMPORTS if cropped else ())),
-        code=(*source.code, read, *matched, *cropped), described=described, notes=(*source.notes, *parts.preparation),
+        code=(*source.code, *read, *matched, *cropped), described=described, notes=(*source.notes, *parts.preparation),
         preparation=parts.preparation, starts=parts.starts,
     )  # fmt: skip
     if rate is None:
-        poses = lambda one: read_poses(found.sources[one], one, options.rate_hz)  # noqa: E731
+
+        def poses(name: str) -> KeypointTable | None:
+            file = found.sources[name]
+            return read_poses(file, name, options.rate_hz, found.answers.get(file.name))
+
         source = replace(source, about=f"{len(found.trials)} recordings", poses=poses)
         return _fit(page, source, parts.recordings, sheet, source.of)
 

@@ -118,11 +118,11 @@ def test_stopped_import_continues_where_it_was(tmp_path, monkeypatch):
     place, read, hold = folder(tmp_path), [], threading.Event()
     plain = cohort_files.read_states
 
-    def slowly(paths: list[Path], rate: float) -> object:
+    def slowly(paths: list[Path], *how: object) -> object:
         read.extend(path.name for path in paths)
         if len(read) == 4:
             hold.wait(30)
-        return plain(paths, rate)
+        return plain(paths, *how)
 
     monkeypatch.setattr(cohort_files, "read_states", slowly)
     monkeypatch.setattr(work, "AT_ONCE_S", 0.2)
@@ -264,6 +264,45 @@ def test_long_table_needs_no_sheet(tmp_path):
     said = words(opened("study", **STATES, path="long"))
     assert "8 recordings" in said
     assert "between control and treated" in said
+
+
+def list_files(app: AppTest) -> list[str]:
+    """Return what was read of each file, or why not."""
+    (listed,) = [each.value for each in app.dataframe if list(each.value.columns) == ["file", "result"]]
+    return list(listed["result"])
+
+
+def test_files_of_one_kind_are_asked_once(tmp_path):
+    (tmp_path / "ticks").mkdir()
+    for i in range(4):
+        walk = np.random.default_rng(i).normal(size=80).cumsum()
+        rows = pd.DataFrame({"time" if i else "time_s": np.arange(80) * 20, "walk": walk})
+        rows.to_csv(tmp_path / "ticks" / f"m{i}.csv", index=False)
+    (tmp_path / "ticks" / "bad.csv").write_text("nothing")
+    app = opened("study", data=STATES["data"], path="ticks")
+    asked = [each for each in app.selectbox if "unit" in each.label]
+    assert len(asked) == 1
+    assert "3 files with the columns time, walk" in words(app)
+    assert "Add a sheet" not in words(app), "nothing is fitted before the answer"
+    asked[0].set_value("ms").run()
+    assert "Add a sheet" in words(app)
+    results = list_files(app)
+    rates = [result.rpartition(", ")[2] for result in results if "samples" in result]
+    assert rates == ["0.05 Hz", "50 Hz", "50 Hz", "50 Hz"]
+    assert sum("header but no rows" in result for result in results) == 1
+
+
+def test_states_keep_the_rate_of_their_time_column(tmp_path):
+    place = tmp_path / folder(tmp_path)
+    for path in place.glob("*.npz"):
+        (codes,) = np.load(path).values()
+        pd.DataFrame({"time": np.arange(len(codes)) / 5, "state": codes}).to_csv(path.with_suffix(".csv"), index=False)
+        path.unlink()
+    sheet = pd.read_csv(place / "sheet.csv")
+    sheet.assign(recording=sheet["recording"] + ".csv").to_csv(place / "sheet.csv", index=False)
+    results = list_files(opened("study", **STATES, path="mice"))
+    assert len(results) == 12
+    assert all(result.endswith(" with states, 5 Hz") for result in results)
 
 
 def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
