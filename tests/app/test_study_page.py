@@ -21,7 +21,7 @@ from gdm_core.errors import DataError
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
-from pages.study import agreement, export, files, labels, pictures, questions, sources, work
+from pages.study import agreement, export, files, labels, pictures, questions, reading, sources, work
 from pages.ui.uploads import Upload
 from tests.support.controls import control
 from tests.support.drawn import record, words
@@ -290,6 +290,15 @@ def test_files_of_one_kind_are_asked_once(tmp_path):
     rates = [result.rpartition(", ")[2] for result in results if "samples" in result]
     assert rates == ["0.05 Hz", "50 Hz", "50 Hz", "50 Hz"]
     assert sum("header but no rows" in result for result in results) == 1
+
+
+def test_script_reads_each_file_with_its_answers(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        pd.DataFrame({"time": np.arange(40) * 20, "walk": np.sin(np.arange(40))}).to_csv(tmp_path / name, index=False)
+    scope = {"cohort_files": cohort_files, "files": cohort_files.list_files(tmp_path)}
+    answers = {"a.csv": {"unit": "ms"}, "b.csv": {"unit": "s"}}
+    exec("\n".join(reading.write_code(answers, None, "egocentric")), scope)
+    assert [one.rate_hz for one in scope["recordings"].values()] == pytest.approx([50, 0.05])
 
 
 def test_states_keep_the_rate_of_their_time_column(tmp_path):
