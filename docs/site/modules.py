@@ -14,7 +14,7 @@ MODULES = (
     "gdm_core.analysis.kappa",
     "gdm_core.study",
     "gdm_core.study.crop",
-    "gdm_core.study.followup",
+    "gdm_core.study.finding",
     "gdm_core.study.methods",
     "gdm_core.study.tables",
     "gdm_core.study.robustness",

@@ -107,13 +107,6 @@ def trust(
     return Trust(seconds, model.held_out_, expert_agreement(model, test, expert))
 
 
-def label_model_bytes(
-    model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]
-) -> bytes:
-    """Return the content of a label model file."""
-    return _fit(model_bytes, train, stretches, names).to_bytes()
-
-
 def _fit(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], names: tuple[str, ...]) -> LabelModel:
     key = f"{hashlib.sha256(model_bytes).hexdigest()}/{train.fingerprint}/{stretches}/{names}"
     if key not in _cache:

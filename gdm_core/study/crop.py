@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ from gdm_core.study.text import format_minutes
 from gdm_core.text import plural
 from gdm_core.trials import Trial
 
-One = TypeVar("One", Trial, npt.NDArray[np.int64])
 NON_WEAR_MIN = 90.0  # Choi et al. (2011); shorter stretches of zeros can be sleep
 # Van Hees et al. (2013): 13 mg and 50 mg, for an axis on which gravity spans 2 g.
 REST_SD, REST_RANGE = 0.0065, 0.025
@@ -43,10 +43,18 @@ class Crop:
     non_wear_min: float | None = None
 
 
+class Cropped(NamedTuple):
+    """Cropped recordings, the seconds cut off at their starts, and sentences for the methods paragraph."""
+
+    recordings: Mapping[str, Any]
+    starts: Mapping[str, float] = MappingProxyType({})
+    sentences: Sequence[str] = ()
+
+
 def crop_recordings(
-    recordings: Mapping[str, One], sheet: Sheet, crop: Crop, rates: Mapping[str, float] | None = None
-) -> tuple[dict[str, One], dict[str, float], list[str]]:
-    """Return the cropped recordings, the seconds cut off at their starts, and sentences for the methods paragraph.
+    recordings: Mapping[str, Any], sheet: Sheet, crop: Crop, rates: Mapping[str, float] | None = None
+) -> Cropped:
+    """Return the chosen parts of recordings.
 
     recordings   name -> Trial, or states [T]
     sheet        the matched sheet; recordings that it sets aside stay as they are
@@ -80,7 +88,7 @@ def crop_recordings(
     if crop.non_wear_min is not None:
         found, marked = mark_non_wear(found, crop.non_wear_min)
         sentences += marked
-    return found, starts, sentences
+    return Cropped(found, starts, sentences)
 
 
 def _read_seconds(rows: pd.DataFrame, name: str | None) -> pd.Series[float]:

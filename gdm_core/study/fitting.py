@@ -11,15 +11,14 @@ from dataclasses import replace
 import numpy as np
 
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.errors import ConfigError, DataError
-from gdm_core.labels.model import LabelModel
+from gdm_core.errors import DataError
 from gdm_core.maths.gaps import gap_lengths
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.study.sheet import Sheet, did_you_mean, format_items, format_list
+from gdm_core.study.sheet import Sheet, format_items, format_list
 from gdm_core.study.states import Recording
 from gdm_core.text import plural
-from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials
+from gdm_core.trials import UNLABELLED, Trial, Trials
 
 MOST_SAMPLES = 200_000  # to fit to; more cost time and hardly change the states
 PIECES = 4  # evenly spaced pieces of a recording that is fitted in part
@@ -28,7 +27,6 @@ LONGEST_UNSEEN_S = 1.0  # states inside longer gaps are guesses, so they are lef
 RATES_ALIKE = 0.02
 STEADY = BoutRule(0.2, 0.2)  # suppresses tracking jitter, which differs between days
 OUTLIER_SDS = 4.0  # robust standard deviations
-Mark = tuple[str, int, int, str]  # recording, first sample, end, label
 SCORED_SAMPLES = 3_000  # evenly spaced samples of a recording, to find outliers
 
 
@@ -106,30 +104,6 @@ def _pieces(trial: Trial, n_samples: int) -> list[Trial]:
     return [trial.slice(int(start), int(start) + long) for start in starts]
 
 
-def label_trials(
-    recordings: Mapping[str, Trial], sheet: Sheet, marks: Sequence[Mark]
-) -> tuple[Trials, tuple[Stretch, ...], tuple[str, ...], str]:
-    """Return the labelled recordings, their stretches, the names of labels, and a sentence about them."""
-    names = tuple(dict.fromkeys(label for *_, label in marks))
-    if len(names) < 2:
-        raise ConfigError("Label clips with at least two different labels.")
-    where = {name: i for i, name in enumerate(dict.fromkeys(name for name, *_ in marks))}
-    for name, start, stop, label in marks:
-        if name not in recordings:
-            raise ConfigError(
-                f"A clip of {label!r} is in {name!r}, which is not in the study{did_you_mean(name, recordings)}."
-            )
-        if not 0 <= start < stop <= (n := recordings[name].n_samples):
-            raise ConfigError(f"A clip of {label!r} spans {start} to {stop} in {name!r}, which has {n:,} samples.")
-    labelled, everyone = {sheet.animals[name] for name in where}, set(sheet.animals.values())
-    origin = (
-        f"Behaviour was described by {len(names)} labels, learned from {len(marks)} clips of {len(labelled)} of "
-        f"{plural(len(everyone), sheet.subject)}."
-    )
-    stretches = tuple((where[name], start, stop, names.index(label)) for name, start, stop, label in marks)
-    return Trials(tuple(recordings[name] for name in where), "study"), stretches, names, origin
-
-
 def sample_animals(recordings: Mapping[str, Trial], animals: Mapping[str, str], most: int) -> Trials:
     """Return one piece per animal in random order, for choosing the number of states."""
     longest: dict[str, Trial] = {}
@@ -153,8 +127,8 @@ def fit_copy(model: StateModel, trials: Trials) -> StateModel:
     return copy
 
 
-def decode(model: StateModel | LabelModel, trial: Trial, rule: BoutRule) -> Recording:
-    """Return the soft states (or labels) and bouts of a recording, except inside long gaps."""
+def decode(model: StateModel, trial: Trial, rule: BoutRule) -> Recording:
+    """Return the soft states and bouts of a recording, except inside long gaps."""
     soft = np.array(model.predict_proba(trial), np.float32)
     gone = np.asarray(np.isnan(trial.y).all(axis=1))
     unseen = gap_lengths(gone) > max(1, round(LONGEST_UNSEEN_S * trial.rate_hz))
@@ -175,11 +149,6 @@ def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_
     smooth_s, shortest_s   of the BoutRule
     """
     return decode_and_score(model_from_bytes(model), recording[0], BoutRule(smooth_s, shortest_s))
-
-
-def decode_labels(label_model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> Recording:
-    """Return the labels of one recording, given the bytes of a label model."""
-    return decode(LabelModel.from_bytes(label_model), recording[0], BoutRule(smooth_s, shortest_s))
 
 
 def find_low_scores(explained: Mapping[str, float]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import pandas as pd
 
 from gdm_core.errors import GdmError
 from gdm_core.study.design import LEVEL
+from gdm_core.study.finding import STATE_COLUMNS, order_findings, repeat_comparison
 from gdm_core.study.flow import Flow
-from gdm_core.study.followup import STATE_COLUMNS, order_findings, repeat_comparison
 from gdm_core.study.study import Study
 from gdm_core.study.text import format_p
 from gdm_core.text import listed, plural
@@ -38,37 +38,32 @@ def list_variants(family: str, settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def check_robustness(
-    study: Study,
-    table: pd.DataFrame,
-    flow: Flow | None,
-    refit: Callable[[Settings], Study],
-    variants: Mapping[str, Settings],
+    study: Study, table: pd.DataFrame, flow: Flow | None, refit: Callable[[str], Study], labels: Iterable[str]
 ) -> Iterator[pd.DataFrame]:
     """Yield a table with a row for each fit, after each refit; stop iterating to cancel.
 
     Columns are fit, flow_z, flow_p, significant (states after correction), tested, confirmed (findings of this fit with the
     same direction in the most similar state), agrees, and trouble.
 
-    table      result of `compare` in this fit
-    flow       result of the flow test in this fit, if any
-    refit      returns the study for other settings; a GdmError is reported as trouble
-    variants   label -> settings, as from `list_variants`
+    table    result of `compare` in this fit
+    flow     result of the flow test in this fit, if any
+    refit    returns the study for the settings of a label; a GdmError is reported as trouble
+    labels   of the refits, as from `list_variants`
     """
-    first = _describe(SAME, table, flow)
+    first = _count_findings(SAME, table, flow)
     rows = [first | {"confirmed": first["significant"], "agrees": True, "trouble": ""}]
     question, findings = table.attrs["question"], order_findings(table)
     yield pd.DataFrame(rows)
-    for label, settings in variants.items():
+    for label in labels:
         try:
-            other = refit(settings)
-            its = repeat_comparison(other, table)
-            its_flow = None
+            other = refit(label)
+            its, its_flow = repeat_comparison(other, table), None
             if flow is not None:
                 its_flow = other.flow(question.between[0], n_permutations=len(flow.null), **question.options)
         except GdmError as error:
             rows.append({"fit": label, "agrees": None, "trouble": str(error)})
         else:
-            row = _describe(label, its, its_flow)
+            row = _count_findings(label, its, its_flow)
             confirmed = _count_confirmed(study, table, findings, other, its)
             same = (row["significant"] > 0) == bool(findings)
             if flow is not None and its_flow is not None:
@@ -77,7 +72,7 @@ def check_robustness(
         yield pd.DataFrame(rows)
 
 
-def _describe(label: str, table: pd.DataFrame, flow: Flow | None) -> dict[str, Any]:
+def _count_findings(label: str, table: pd.DataFrame, flow: Flow | None) -> dict[str, Any]:
     numbers = {"flow_z": np.nan, "flow_p": np.nan} if flow is None else {"flow_z": flow.z, "flow_p": flow.p}
     return {"fit": label, **numbers, "significant": len(order_findings(table)), "tested": int(table["p"].notna().sum())}
 
@@ -116,10 +111,8 @@ def describe_robustness(rows: pd.DataFrame, n_refits: int | None = None) -> str:
     against = fitted[~fitted["agrees"].astype(bool)]
     sentence = f"The conclusion holds in {len(fitted) - len(against)} of {plural(len(fitted), 'refit')}"
     if len(against):
-        words = [
-            label if np.isnan(p) else f"{label} (flow {format_p(p)})"
-            for label, p in zip(against["fit"], against["flow_p"], strict=True)
-        ]
+        pairs = zip(against["fit"], against["flow_p"], strict=True)
+        words = [label if np.isnan(p) else f"{label} (flow {format_p(p)})" for label, p in pairs]
         sentence += f"; it differs with {listed(words)}"
     failed = "" if len(fitted) == len(others) else f" {plural(len(others) - len(fitted), 'refit')} failed."
     return f"{sentence}.{failed}"

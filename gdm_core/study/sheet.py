@@ -16,28 +16,18 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.study.states import RESERVED
 from gdm_core.text import first_of, listed, plural, pluralise
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
 ROWS_WITHOUT = "Rows of the sheet without a recording"
 _SYNONYMS = {
     RECORDING: ("recording", "file", "filename", "file name"),
-    ANIMAL: [
-        "animal",
-        "subject",
-        "participant",
-        "patient",
-        "person",
-        "animal_id",
-        "subject_id",
-        "mouse",
-        "mouse_id",
-        "rat",
-    ],
-}
+    ANIMAL: ("animal", "subject", "participant", "patient", "person", "animal_id", "subject_id", "mouse", "mouse_id", "rat"),
+}  # fmt: skip
 _YES = {"1", "1.0", "true", "yes", "y", "x", "exclude", "excluded"}
 _NO = {"0", "0.0", "false", "no", "n", "", "-", "keep", "nan", "none"}
-_N_LISTED = 8
+_N_LISTED, MOST_ADVISED = 8, 50  # names in a list; recordings that get a spelling suggestion
 _ENDING = re.compile(r"(\.(csv|tsv|txt|npz|npy|h5|hdf5|slp|xlsx|parquet|pq|gz|mp4|avi))+$", re.IGNORECASE)
 
 
@@ -86,35 +76,29 @@ class Sheet:
         return dict(zip(names, animals.astype(str), strict=True))
 
 
-def match_sheet(sheet: Any, recordings: Iterable[str], reserved: Sequence[str]) -> Sheet:
+def match_sheet(sheet: Any, recordings: Iterable[str]) -> Sheet:
     """Match the sheet with recordings by name, exactly or else without folder, extension and case."""
     if not isinstance(sheet, pd.DataFrame):
         raise DataError(f"The sheet is a {type(sheet).__name__}; pass a DataFrame with one row per recording.")
-    frame = (
-        sheet.reset_index()
-        if sheet.index.name and str(sheet.index.name).casefold() in _SYNONYMS[RECORDING]
-        else sheet.copy()
-    )
+    is_indexed = str(sheet.index.name or "").casefold() in _SYNONYMS[RECORDING]
+    frame = sheet.reset_index() if is_indexed else sheet.copy()
     frame.columns = [str(column).strip() for column in frame.columns]
     if len(frame.columns) != len(set(frame.columns)):
-        doubles = sorted({c for c in frame.columns if list(frame.columns).count(c) > 1})
-        raise DataError(
-            f"The sheet has several columns named {format_list(doubles)}. Give each column a different name."
-        )
+        doubles = format_list(sorted({c for c in frame.columns if list(frame.columns).count(c) > 1}))
+        raise DataError(f"The sheet has several columns named {doubles}. Give each column a different name.")
     key = _find_role(frame, RECORDING)
     if key is None:
         raise DataError(
             f"The sheet has no column 'recording' (or 'file'); it has {format_list(list(frame.columns))}. "
             "It needs one row per recording, with its name."
         )
-    cells = [("" if pd.isna(cell) else str(cell).strip()) for cell in frame[key]]
+    cells = read_names(frame)
     if empty := [i + 1 for i, name in enumerate(cells) if not name]:
         raise DataError(f"Row {format_list(empty)} of the sheet has no recording name. Fill it in, or delete the row.")
     notes: list[str] = []
-    if clash := [c for c in frame.columns if c in reserved and c != key]:
-        notes.append(
-            f"These columns get the suffix (sheet), because the study's tables use their names: {format_list(clash)}."
-        )
+    if clash := [c for c in frame.columns if c in RESERVED and c != key]:
+        what = "These columns get the suffix (sheet), because the study's tables use their names"
+        notes.append(f"{what}: {format_list(clash)}.")
         frame = frame.rename(columns={column: f"{column} (sheet)" for column in clash})
     frame = frame.infer_objects()
     for c in [c for c in frame if frame[c].dtype == object and frame[c].map(type).nunique() > 1]:
@@ -138,13 +122,15 @@ def match_sheet(sheet: Any, recordings: Iterable[str], reserved: Sequence[str]) 
     return Sheet(frame, excluded, tuple(notes))
 
 
+def read_names(sheet: pd.DataFrame) -> list[str]:
+    """Return the recording's name in each row; none if the sheet has no column for it."""
+    key = _find_role(sheet, RECORDING)
+    return [] if key is None else ["" if pd.isna(cell) else str(cell).strip() for cell in sheet[key]]
+
+
 def match_by_suffix(sheet: pd.DataFrame, recordings: Iterable[str]) -> tuple[str, pd.DataFrame] | None:
     """Return the ending in which most names differ and the sheet with the recordings' names; None without one."""
-    key = _find_role(sheet, RECORDING)
-    names, cells = (
-        {_normalise(name): name for name in recordings},
-        [] if key is None else sheet[key].astype(str).tolist(),
-    )
+    names, cells = {_normalise(name): name for name in recordings}, read_names(sheet)
     rows = {_normalise(cell) for cell in cells}
     lone, extra = sorted(names.keys() - rows, key=len), sorted(rows - names.keys(), key=len)
     pairs = [(long, short) for longer, shorter in ((lone, extra), (extra, lone)) for long in longer for short in shorter
@@ -154,7 +140,9 @@ def match_by_suffix(sheet: pd.DataFrame, recordings: Iterable[str]) -> tuple[str
         return None
     found = {row: names[name] for pair in pairs if pair[0] == pair[1] + suffix
              for row, name in (pair, pair[::-1]) if row in rows and name in names}  # fmt: skip
-    return suffix, sheet.assign(**{str(key): [found.get(_normalise(cell), cell) for cell in cells]})
+    return suffix, sheet.assign(
+        **{str(_find_role(sheet, RECORDING)): [found.get(_normalise(cell), cell) for cell in cells]}
+    )
 
 
 def find_column(frame: pd.DataFrame, name: str, argument: str) -> str:
@@ -208,13 +196,21 @@ def did_you_mean(name: str, known: Iterable[Any]) -> str:
     return f" (did you mean {' or '.join(repr(by_folded[one]) for one in found)}?)" if found else ""
 
 
+def find_unlisted(cells: Iterable[str], recordings: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """Return recording without a row -> similar names of rows, in parentheses, and the names of rows without a recording."""
+    names, rows = list(recordings), list(cells)
+    plain, listed_ = {_normalise(name) for name in names}, {_normalise(cell) for cell in rows}
+    extra = [cell for cell in rows if _normalise(cell) not in plain]
+    lone = [name for name in names if _normalise(name) not in listed_]
+    return {name: did_you_mean(name, extra) if i < MOST_ADVISED else "" for i, name in enumerate(lone)}, extra
+
+
 def _match_names(cells: list[str], recordings: list[str], notes: list[str]) -> list[str | None]:
     """Return the recording of each row, or None."""
     by_plain: dict[str, list[str]] = {}
     for name in recordings:
         by_plain.setdefault(_normalise(name), []).append(name)
-    exact = set(recordings)
-    found: list[str | None] = []
+    exact, found = set(recordings), list[str | None]()
     for cell in cells:
         matches = by_plain.get(_normalise(cell), [])
         if cell not in exact and len(matches) > 1:
@@ -225,17 +221,16 @@ def _match_names(cells: list[str], recordings: list[str], notes: list[str]) -> l
     present = [name for name in found if name is not None]
     if doubles := sorted({name for name in present if present.count(name) > 1}):
         raise DataError(f"The sheet has several rows for {format_list(doubles)}. Keep one row per recording.")
-    rows_without = [cell for cell, name in zip(cells, found, strict=True) if name is None]
-    if unlisted := [name for name in recordings if name not in set(present)]:
-        hints = [f"{name!r}{did_you_mean(name, rows_without)}" for name in unlisted[:_N_LISTED]]
-        more = f" and {len(unlisted) - _N_LISTED} more" if len(unlisted) > _N_LISTED else ""
-        also = f" {ROWS_WITHOUT}: {format_list(rows_without)}." if rows_without else ""
+    hints, extra = find_unlisted(cells, recordings)
+    hints |= {name: "" for name in recordings if name not in {*present, *hints}}
+    also = f" {ROWS_WITHOUT}: {format_list(extra)}." if extra else ""
+    if hints:
+        lacking = first_of([f"{name!r}{hint}" for name, hint in hints.items()], _N_LISTED)
         raise DataError(
-            f"{format_count(len(unlisted), 'recording')} missing from the sheet: {', '.join(hints)}{more}.{also} "
+            f"{format_count(len(hints), 'recording')} missing from the sheet: {lacking}.{also} "
             "Correct the name, add a row, or leave the recording out."
         )
-    if rows_without:
-        notes.append(f"{ROWS_WITHOUT}: {format_list(rows_without)}.")
+    notes += [also.strip()] if also else []
     return found
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gdm_core.study.classes import BEFORE, DESIGN, ColumnClass, is_number
-from gdm_core.study.design import LEVEL, Design, is_control
+from gdm_core.study.design import BEFORE, DESIGN, LEVEL, ColumnClass, Design, is_control, is_number
 from gdm_core.study.permutation import Floats, Model, correct_holm
 from gdm_core.study.sheet import RECORDING, format_list, format_value
 from gdm_core.study.text import format_p

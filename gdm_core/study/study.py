@@ -16,18 +16,15 @@ from gdm_core import __version__
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.files import write_whole
-from gdm_core.labels.model import LabelModel
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, fitting
-from gdm_core.study.classes import LENGTH, MISSING, SCORE, ColumnClass
-from gdm_core.study.design import Design, make_design, unit_values
+from gdm_core.study.design import LENGTH, MISSING, SCORE, ColumnClass, Design, make_design, unit_values
 from gdm_core.study.files import decode_study, encode_study
 from gdm_core.study.flow import COUNT, RATE, Flow, check_lengths, run_flow_test
 from gdm_core.study.means import adjust_values, tabulate_means
 from gdm_core.study.permutation import Floats
 from gdm_core.study.power import Power, estimate_power
 from gdm_core.study.question import Question
-from gdm_core.study.rare import Occurrence, advise_fewer_states
 from gdm_core.study.sheet import RECORDING, Sheet, did_you_mean, find_column, format_list, match_sheet, select_rows
 from gdm_core.study.states import (
     CHANGE_MEASURES,
@@ -35,20 +32,19 @@ from gdm_core.study.states import (
     SHARES,
     STATE_MEASURES,
     Counts,
+    Occurrence,
     Recording,
+    advise_fewer_states,
     collect_states,
     make_recording,
     parse_names,
 )
 from gdm_core.study.structure import Pooling, find_confounds, find_pooling
-from gdm_core.trials import Trial, paint_labels
+from gdm_core.trials import Trial
 
-RESERVED = (
-    "state", "name", "minute", "changes", "changes_per_min", "from_state", "to_state", *STATE_MEASURES, *CHANGE_MEASURES
-)  # fmt: skip
 # Fields in the header of a study file.
 _SAVED: dict[str, Callable[..., Any]] = {
-    "scores": dict, "flagged": dict, "marks": list, "questions": list, "preparation": tuple, "smoothing": dict, "notes": tuple,
+    "scores": dict, "flagged": dict, "questions": list, "preparation": tuple, "smoothing": dict, "notes": tuple,
     "origin": str, "rate_source": str, "why_k": str, "plan": dict, "tried": list,
 }  # fmt: skip
 Names = Mapping[int, str] | Sequence[str] | None
@@ -65,13 +61,13 @@ class Study:
     scores      recording -> score of the model in nats per sample, low for poor tracking
     model       the fitted model, None for states of another tool
     flagged     outlying recording -> reason
-    marks, questions   JSON values that a page stores with the study
+    questions   JSON values that a page stores with the study
     preparation notes on cropping, windows and missing data, as sentences of the methods paragraph
     smoothing   smooth_s and shortest_s of the rule that made bouts from soft states
     origin      where the states came from, as a sentence, if neither from `model` nor from another tool
     rate_source where sampling rates came from, such as "time column"
     notes       caveats, in sentences
-    plan        what was planned before results were seen, by heading; `gdm_core.study.record.describe_plan`
+    plan        what was planned before results were seen, by heading; `gdm_core.study.methods.describe_plan`
     tried       questions that were answered so far, as JSON
     why_k       reason for the number of states, for the methods paragraph: a sentence that starts with K, or other words
     """
@@ -83,7 +79,6 @@ class Study:
     scores: Mapping[str, float] = field(default_factory=dict)
     model: StateModel | None = None
     flagged: Mapping[str, str] = field(default_factory=dict)
-    marks: Sequence[Any] = ()
     questions: Sequence[Any] = ()
     preparation: tuple[str, ...] = ()
     smoothing: Mapping[str, float] = field(default_factory=dict)
@@ -115,7 +110,7 @@ class Study:
             raise DataError(f"rate_hz has no value for {format_list(lacking)}.")
         recordings = {str(name): make_recording(str(name), one, float(rates[name])) for name, one in states.items()}
         recordings |= {name: replace(recordings[name], start_seconds=start) for name, start in (starts or {}).items()}
-        return cls._build(match_sheet(sheet, recordings, RESERVED), recordings, parse_names(names))
+        return cls._build(match_sheet(sheet, recordings), recordings, parse_names(names))
 
     @classmethod
     def fit(
@@ -131,7 +126,7 @@ class Study:
         rule         `gdm_core.analysis.bouts.BoutRule(smooth_s, shortest_s)`, 0.2 s each by default: tracking jitter makes
                      many shorter bouts
         """
-        matched, kept = fitting.prepare(recordings, match_sheet(sheet, recordings, RESERVED))
+        matched, kept = fitting.prepare(recordings, match_sheet(sheet, recordings))
         if model.params_:
             model.raise_if_failed()
         else:
@@ -170,31 +165,6 @@ class Study:
         )
         study = cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
         return replace(study, notes=(*study.notes, *advise_fewer_states(study.occurrence)))
-
-    def with_labels(
-        self, recordings: Mapping[str, Trial], marks: Sequence[fitting.Mark], rule: BoutRule = fitting.STEADY,
-        predict: Callable[..., Mapping[str, Recording]] | None = None,
-    ) -> Study:  # fmt: skip
-        """Return a study of labels, predicted for all recordings from labelled clips.
-
-        recordings   name -> Trial, as for this study
-        marks        (recording, first sample, end, label) of each clip
-        rule         turns probabilities of labels into bouts
-        predict      predicts labels elsewhere, given the recordings and the arguments of `label_model_bytes`
-        """
-        kept = {name: recordings[name] for name in self.sheet.names}
-        train, stretches, names, origin = fitting.label_trials(kept, self.sheet, marks)
-        if predict is None:
-            label_model = LabelModel(self.model).fit(train, paint_labels(train, stretches), names)
-            read: Mapping[str, Recording] = {name: fitting.decode(label_model, one, rule) for name, one in kept.items()}
-        else:
-            read = predict(kept, train, stretches, names)
-        decoded = {name: (one, self.scores.get(name, np.nan)) for name, one in read.items()}
-        study = Study.from_decoded(self.model, decoded, self.sheet.noting(origin), names, rule)
-        return replace(
-            study, marks=list(marks), questions=self.questions, preparation=self.preparation, origin=origin,
-            scores=self.scores,
-        )  # fmt: skip
 
     def with_names(self, names: Names) -> Study:
         """Return the study with names of states: a mapping from number to name, or a list that starts with state 0."""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError
 from gdm_core.maths.gaps import ratio
-from gdm_core.study.followup import STATE_COLUMNS
+from gdm_core.study.finding import STATE_COLUMNS
 from gdm_core.study.sheet import RECORDING, format_list
 from gdm_core.study.study import Study
 from gdm_core.trials import Trial

@@ -18,6 +18,11 @@ def format_p(p: float) -> str:
     return "p > .999" if p > 0.999 else f"p = {p:.3f}".replace("0.", ".")
 
 
+def bare_p(p: float) -> str:
+    """Return a p value for a table, without "p =" where it is a number."""
+    return format_p(p).removeprefix("p ").removeprefix("= ")
+
+
 def format_effect(value: float, in_points: bool) -> str:
     """Format an effect, in percentage points for shares."""
     if not np.isfinite(value):

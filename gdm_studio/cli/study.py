@@ -185,7 +185,6 @@ def _open_study(options: argparse.Namespace) -> Study:
     from gdm_core.study import Study
     from gdm_core.study.crop import Crop, crop_recordings
     from gdm_core.study.sheet import match_sheet
-    from gdm_core.study.study import RESERVED
     from gdm_core.trials import Trials
 
     if not options.files:
@@ -216,11 +215,12 @@ def _open_study(options: argparse.Namespace) -> Study:
             raise ConfigError("States from another tool have no sampling rate; set --rate.")
         states, words = cohort_files.read_states(paths, options.rate)
         rates = dict.fromkeys(states, options.rate)
-        cut, starts, sentences = crop_recordings(states, match_sheet(sheet, states, RESERVED), crop, rates)
+        cut, starts, sentences = crop_recordings(states, match_sheet(sheet, states), crop, rates)
         current = Study.from_states(cut, sheet, options.rate, words, starts)
         return replace(current, preparation=tuple(sentences))
     recordings = read_recordings(paths, options)
-    recordings, _, sentences = crop_recordings(recordings, match_sheet(sheet, recordings, RESERVED), crop)
+    cropped = crop_recordings(recordings, match_sheet(sheet, recordings), crop)
+    recordings, sentences = dict(cropped.recordings), cropped.sentences
     if options.scale != "samples":
         trials = summarise(Trials(tuple(recordings.values()), "recordings"), options)
         recordings = dict(zip(recordings, trials, strict=True))

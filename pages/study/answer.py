@@ -9,16 +9,13 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from gdm_core.study import Flow
-from gdm_core.study.classes import BEFORE
+from gdm_core.study import Flow, Question
 from gdm_core.study.comparing import write_sentence
-from gdm_core.study.finding import Finding
-from gdm_core.study.followup import assess_equivalence, compare_pairs, order_findings
-from gdm_core.study.question import Question
-from gdm_core.study.rare import advise_fewer_states
+from gdm_core.study.design import BEFORE, LEVEL
+from gdm_core.study.finding import Finding, assess_equivalence, compare_pairs, order_findings
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, format_items, format_list
-from gdm_core.study.states import MEASURES, SHARES
-from gdm_core.study.text import MINUS, format_d, format_effect, format_p
+from gdm_core.study.states import MEASURES, SHARES, advise_fewer_states
+from gdm_core.study.text import MINUS, bare_p, format_d, format_effect, format_p
 from gdm_core.text import listed, plural
 from pages.study import pictures, work
 from pages.study.cropping import NOTHING
@@ -31,7 +28,6 @@ from pages.ui.controls import one_of, slide
 from pages.ui.plot import coming, plot
 from pages.ui.tables import show_table
 
-LEVEL = 0.05
 MOST_SENTENCES = 4
 DOTS = 400  # height in pixels, with the caption
 
@@ -51,56 +47,38 @@ def draw(opened: OpenStudy, question: Question | None, finding: Finding | None) 
 
 
 def draw_strips(opened: OpenStudy, question: Question | None) -> None:
-    """Draw one strip of states per recording."""
-    made = pictures.strips(opened.study, _sorted_by(opened, question))
-    plot(made, key="study-strips", revision=opened.key, filename=f"{opened.name}-recordings")
-
-
-def _sorted_by(opened: OpenStudy, question: Question | None) -> str:
-    """Return the chosen column by which recordings are sorted."""
+    """Draw one strip of states per recording, sorted by a column."""
     columns = [str(c) for c in opened.study.conditions if c != RECORDING]
     first = question.between[0] if question is not None else NOTHING
     key = settings.key("sort", settings.key(opened.of, settings.scope(first)))
     found = one_of("Sort recordings by", [NOTHING, *columns], first, key=key, width=260)
-    return "" if found == NOTHING else found
+    drawn = pictures.strips(opened.study, "" if found == NOTHING else found)
+    plot(drawn, key="study-strips", revision=opened.key, filename=f"{opened.name}-recordings")
 
 
-def left_out(opened: OpenStudy) -> list[str]:
+def describe_left_out(opened: OpenStudy) -> list[str]:
     """Return sentences about excluded and flagged recordings."""
     study = opened.study
     grouped = group_by_reason(study.sheet.set_aside.items())
-    said = [f"{format_items(names, 'recording', 'excluded')} {why.capitalize()}." for why, names in grouped.items()]
-    said += [f"{name} is {why}." for name, why in study.flagged.items()]
-    return [*said, *opened.notes, *(one for one in study.notes if one.startswith(ROWS_WITHOUT))]
+    notes = [f"{format_items(names, 'recording', 'excluded')} {why.capitalize()}." for why, names in grouped.items()]
+    notes += [f"{name} is {why}." for name, why in study.flagged.items()]
+    return [*notes, *opened.notes, *(one for one in study.notes if one.startswith(ROWS_WITHOUT))]
 
 
-def flow_sentence(flow: Flow, column: str) -> str:
-    """Return the result of the flow test as a sentence."""
-    bare = all(name.replace(".", "").replace("-", "").isdigit() for name in flow.sizes)
-    names = listed([f"{column} {name}" if bare else name for name in flow.sizes])
-    if flow.p < LEVEL:
-        return f"Transitions between states differ overall between {names}."
-    return f"Transitions between states: no significant overall difference between {names}."
-
-
-def p_cell(p: float) -> str:
-    """Format a p value for a table."""
-    return format_p(p).removeprefix("p ").removeprefix("= ")
-
-
+# ---- the card -----------------------------------------------------------------------------------------------------------
 def card(opened: OpenStudy, question: Question, found: Finding, caution: str) -> None:
     """Show the result of a comparison, with what speaks against it."""
     st.html('<p class="gdm-panel-title">Result</p>')
     if found.flow is not None:
         flow = found.flow
-        shell.finding(flow_sentence(flow, question.between[0]))
+        shell.finding(_describe_flow(flow, question.between[0]))
         n = f"n = {plural(flow.n, flow.unit_word)}{'' if opened.study.sheet.animal else ' (no animal column chosen)'}"
         shell.quiet(f"Behavioural flow: z = {flow.z:.2f}, {format_p(flow.p)}, {n}.".replace("-", MINUS))
-    elif found.no_flow and found.table is not None:
+    elif found.table is not None:
         shell.quiet(f"No overall test: {found.no_flow}")
     cautions = [one for one in (caution, found.flow and found.flow.caution) if one]
-    confounds = None if found.confounds is None else unadjusted(found.confounds, question)
-    if confounds is not None and len(confounds):
+    confounds = find_unadjusted(found, question)
+    if len(confounds):
         cautions.append(f"Groups also differ in {format_list(confounds['column'].tolist())}: see Checks.")
     cautions += advise_fewer_states(opened.study.occurrence)
     if cautions:
@@ -108,9 +86,23 @@ def card(opened: OpenStudy, question: Question, found: Finding, caution: str) ->
     if found.table is None:
         shell.error("This comparison is not possible", found.trouble)
         return
-    table, share = found.table, question.measure in SHARES
     st.html(f'<p class="gdm-panel-title gdm-study-part">{escape(SHORT.get(question.measure, question.measure))}</p>')
-    named = order_findings(table, question.correction)
+    _show_sentences(found.table, question)
+    for line in _compare_analyses(opened, question, found, found.table):
+        shell.quiet(line)
+
+
+def _describe_flow(flow: Flow, column: str) -> str:
+    is_bare = all(name.replace(".", "").replace("-", "").isdigit() for name in flow.sizes)
+    names = listed([f"{column} {name}" if is_bare else name for name in flow.sizes])
+    if flow.p < LEVEL:
+        return f"Transitions between states differ overall between {names}."
+    return f"Transitions between states: no significant overall difference between {names}."
+
+
+def _show_sentences(table: pd.DataFrame, question: Question) -> None:
+    """Show the states that differ, largest effect first, or the smallest p value."""
+    share, named = question.measure in SHARES, order_findings(table, question.correction)
     for place in named[:MOST_SENTENCES]:
         shell.finding(write_sentence(table.iloc[place], share, question.correction))
     tested = int(table["p"].notna().sum())
@@ -124,20 +116,25 @@ def card(opened: OpenStudy, question: Question, found: Finding, caution: str) ->
         shell.quiet(f"Smallest p value: {write_sentence(smallest, share, question.correction)}")
     elif not tested:
         shell.finding("Nothing could be tested.")
+
+
+def _compare_analyses(opened: OpenStudy, question: Question, found: Finding, table: pd.DataFrame) -> list[str]:
+    """Return sentences on other analyses of the same question, and whether states differ in them."""
+    correction, same, lines = question.correction, "the same states differ", []
     if found.unadjusted is not None:
         names = format_list([*question.covariates, *question.planned])
-        changes = _describe_changes(table, found.unadjusted, question.correction) or "the same states differ"
-        shell.quiet(f"Adjusted for {names}. Without: {changes}.")
-    if found.log_ratios is not None and (changes := _describe_changes(table, found.log_ratios, question.correction)):
-        shell.quiet(f"Shares sum to one. As log-ratios: {changes}.")
-    if found.recordings is not None:
-        changes = _describe_changes(table, found.recordings.assign(d=np.nan), "p_holm") or "the same states differ"
-        shell.quiet(
-            f"Recordings of one {opened.study.sheet.subject} are averaged. In a mixed model of all recordings: {changes}."
+        lines.append(
+            f"Adjusted for {names}. Without: {_describe_changes(table, found.unadjusted, correction) or same}."
         )
-    accounted = [question.blocks or "", *question.between[1:], *question.covariates, *question.planned]
-    if pooling := opened.study.find_pooling(question.between[0], question.where, accounted):
-        shell.quiet(pooling.note)
+    if found.log_ratios is not None and (changes := _describe_changes(table, found.log_ratios, correction)):
+        lines.append(f"Shares sum to one. As log-ratios: {changes}.")
+    if found.recordings is not None:
+        changes = _describe_changes(table, found.recordings.assign(d=np.nan), "p_holm") or same
+        what = f"Recordings of one {table.attrs['unit']} are averaged. " if table.attrs["averaged"] else ""
+        lines.append(f"{what}In a mixed model of all recordings: {changes}.")
+    if pooling := opened.study.find_pooling(question.between[0], question.where, question.accounted):
+        lines.append(pooling.note)
+    return lines
 
 
 def _describe_changes(table: pd.DataFrame, other: pd.DataFrame, correction: str) -> str:
@@ -148,27 +145,23 @@ def _describe_changes(table: pd.DataFrame, other: pd.DataFrame, correction: str)
     return ", and ".join(parts)
 
 
-def unadjusted(confounds: pd.DataFrame, question: Question) -> pd.DataFrame:
+def find_unadjusted(found: Finding, question: Question) -> pd.DataFrame:
     """Return the columns from before the treatment that are associated with the groups and not accounted for."""
-    names = confounds["column"] + ", " + confounds["same"]
-    adjusted = [bool(set(question.covariates + question.planned).intersection(its.split(", "))) for its in names]
-    return confounds[confounds["associated"] & (confounds["kind"] == BEFORE) & ~np.array(adjusted, dtype=bool)]
+    confounds = (
+        pd.DataFrame(columns=["column", "same", "associated", "kind"]) if found.confounds is None else found.confounds
+    )
+    names, adjusted = confounds["column"] + ", " + confounds["same"], {*question.covariates, *question.planned}
+    is_open = np.array([not adjusted.intersection(its.split(", ")) for its in names], dtype=bool)
+    return confounds[confounds["associated"].astype(bool) & (confounds["kind"] == BEFORE) & is_open]
 
 
-def surest(table: pd.DataFrame, n_states: int) -> int:
+def find_surest(table: pd.DataFrame, n_states: int) -> int:
     """Return the position of the state with the smallest p."""
-    if len(table) != n_states or table["p"].isna().all():
-        return 0
-    return int(table["p"].argmin())
+    return 0 if len(table) != n_states or table["p"].isna().all() else int(table["p"].argmin())
 
 
-def notes(found: Finding) -> list[str]:
-    """Return the limitations of the design."""
-    said = [*(found.flow.notes if found.flow else ()), *(found.table.attrs["notes"] if found.table is not None else ())]
-    return [*dict.fromkeys(said)]
-
-
-def number_text(value: float, percent: bool) -> str:
+# ---- the table ----------------------------------------------------------------------------------------------------------
+def format_number(value: float, percent: bool) -> str:
     """Format a number or a share for a table."""
     return "–" if not np.isfinite(value) else (f"{value:.1%}" if percent else f"{value:.3g}").replace("-", MINUS)
 
@@ -176,34 +169,30 @@ def number_text(value: float, percent: bool) -> str:
 def table(opened: OpenStudy, question: Question, finding: Finding) -> None:
     """Show one row per state: means, effect with interval, and p values."""
     assert finding.table is not None
-    found = finding.table
-    percent = question.measure in SHARES
-    shown: dict[str, Any] = {}
-    if "term" in found:
-        shown["term"] = found["term"]
+    found, percent = finding.table, question.measure in SHARES
+    shown: dict[str, Any] = {"term": found["term"]} if "term" in found else {}
     shown["state"] = found["name"]
     for group in groups_of(found):
         header = f"mean {group}" if group in ("term", "state", "d", "p", "conclusion") else group
-        shown[header] = [number_text(value, percent) for value in found[f"mean_{group}"]]
-    # explained variance is not a share of time
-    in_points = percent & ~found["effect_is"].str.contains("omega")
-    header = "effect (pp, 95% CI)" if in_points.any() else "effect (95% CI)"
-    shown[header] = [
+        shown[header] = [format_number(value, percent) for value in found[f"mean_{group}"]]
+    in_points = percent & ~found["effect_is"].str.contains("omega")  # explained variance is not a share of time
+    edges = zip(found["effect"], found["effect_low"], found["effect_high"], in_points, strict=True)
+    shown["effect (pp, 95% CI)" if in_points.any() else "effect (95% CI)"] = [
         ("" if points or not in_points.any() else "ω² ")
         + f"{format_effect(effect, points)} ({format_effect(low, points)} to {format_effect(high, points)})"
-        for effect, low, high, points in zip(
-            found["effect"], found["effect_low"], found["effect_high"], in_points, strict=True
-        )
+        for effect, low, high, points in edges
     ]
-    if found["d"].notna().any():
+    if has_d := bool(found["d"].notna().any()):
         shown["d_z" if question.within else "d"] = [format_d(value) for value in found["d"]]
     if finding.unadjusted is not None:
         shown["unadjusted effect"] = [format_effect(value, percent) for value in finding.unadjusted["effect"]]
-        shown["unadjusted p"] = [p_cell(value) for value in finding.unadjusted[question.correction]]
-    tests = {question.correction: "adjusted p", "p": "p"}
-    shown |= {words: [p_cell(value) for value in found[name]] for name, words in tests.items() if name in found}
+        shown["unadjusted p"] = [bare_p(value) for value in finding.unadjusted[question.correction]]
+    shown |= {
+        "adjusted p": [bare_p(value) for value in found[question.correction]],
+        "p": [bare_p(p) for p in found["p"]],
+    }
     margin = 0.0
-    if found["d"].notna().any():
+    if has_d:
         about = f"Smallest difference that matters, in standard deviations between {opened.study.sheet.subjects}."
         with st.columns([0.35, 0.65])[0]:
             margin = slide("Equivalence margin (SD)", 0.1, 2.0, 0.5, 0.1, key="margin", help=about)
@@ -212,26 +201,25 @@ def table(opened: OpenStudy, question: Question, finding: Finding) -> None:
     show_table(pd.DataFrame(shown), 560, "study-table", column_order=at_first)
     test, within = str(found["test"].iloc[0]).removeprefix("permutation, "), question.within or question.blocks
     over = f" within {opened.study.sheet.subjects if question.within else within}" if within else ""
-    share = f" Adjusted p: {CORRECTIONS[question.correction]} over {found['p'].notna().sum()} tests."
     unit = ", in percentage points (pp)" if in_points.any() else ""
     shell.quiet(
         f"{MEASURES.get(question.measure, question.measure).capitalize()}. Means per group. "
         f"Effect: {found['effect_is'].iloc[0]}{unit}. "
-        f"Intervals are not adjusted. p: {found.attrs['n_permutations']:,} permutations{over} of {test}.{share}"
+        f"Intervals are not adjusted. p: {found.attrs['n_permutations']:,} permutations{over} of {test}. "
+        f"Adjusted p: {CORRECTIONS[question.correction]} over {found['p'].notna().sum()} tests."
         + (f" Equivalent: within ±{margin:g} SD by two one-sided t tests, Holm-adjusted." if margin else "")
     )
-    if found.attrs["n_contrasts"] or ("omega" in found["effect_is"].iloc[0] and len(question.between) == 1):
+    is_pooled = "omega" in found["effect_is"].iloc[0] and len(question.between) == 1 and bool(order_findings(found))
+    if found.attrs["n_contrasts"] or is_pooled:
         _pairs(opened, question, found)
 
 
 def _pairs(opened: OpenStudy, question: Question, found: pd.DataFrame) -> None:
-    """Compare pairs of groups in the states that differ."""
-    if not found.attrs["n_contrasts"] and not order_findings(found):
-        return
-    key, words = (opened.key, "pairs", question.key), "Comparing pairs of groups"
+    """Compare pairs of groups in the states that differ, or doses with the lowest."""
     pairs = work.outcome(
-        "study-pairs", key, lambda say: compare_pairs(opened.study, found), "Pairs could not be compared", words=words
-    )
+        "study-pairs", (opened.key, "pairs", question.key), lambda say: compare_pairs(opened.study, found),
+        "Pairs could not be compared", words="Comparing pairs of groups",
+    )  # fmt: skip
     if pairs is None:
         return
     st.html('<p class="gdm-panel-title gdm-study-part">Pairs of groups</p>')
@@ -240,8 +228,7 @@ def _pairs(opened: OpenStudy, question: Question, found: pd.DataFrame) -> None:
         "state": pairs["name"],
         "pair": [f"{second} {MINUS} {first}" for first, second in zip(pairs["first"], pairs["second"], strict=True)],
         "effect (pp)" if percent else "effect": [format_effect(value, percent) for value in pairs["effect"]],
-        "d": [format_d(value) for value in pairs["d"]],
-        "p": [p_cell(value) for value in pairs["p"]],
-        "adjusted p": [p_cell(value) for value in pairs["p_holm"]],
-    }
+        "d": [format_d(value) for value in pairs["d"]], "p": [bare_p(value) for value in pairs["p"]],
+        "adjusted p": [bare_p(value) for value in pairs["p_holm"]],
+    }  # fmt: skip
     show_table(pd.DataFrame(shown), 420, "study-pairs-table")

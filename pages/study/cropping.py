@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from gdm_core.study.crop import NON_WEAR_MIN, Crop, crop_recordings
+from gdm_core.study.crop import NON_WEAR_MIN, Crop, Cropped, crop_recordings
 from gdm_core.study.sheet import match_sheet
-from gdm_core.study.study import RESERVED
-from pages.ui import settings
 from pages.ui.controls import number, one_of, switch
 
 NOTHING = "–"
@@ -21,23 +18,8 @@ IMPORTS = (
     "from dataclasses import replace",
     "from gdm_core.study.crop import Crop, crop_recordings",
     "from gdm_core.study.sheet import match_sheet",
-    "from gdm_core.study.study import RESERVED",
 )
 DESCRIBED = "study = replace(study, preparation=(*preparation, *study.preparation))"
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Cropped recordings.
-
-    recordings   name -> Trial, or states [T]
-    preparation  sentences for the methods paragraph
-    starts       name -> seconds that were cut off at the start
-    """
-
-    recordings: Mapping[str, Any]
-    preparation: tuple[str, ...] = ()
-    starts: Mapping[str, float] = field(default_factory=dict)
 
 
 def choose(sheet: pd.DataFrame, with_data: bool, of: str) -> Crop:
@@ -59,24 +41,23 @@ def choose(sheet: pd.DataFrame, with_data: bool, of: str) -> Crop:
     return Crop(first or None, start, stop, equal, non_wear or None)
 
 
-def cut(recordings: Mapping[str, Any], sheet: pd.DataFrame, crop: Crop, rate_hz: float | None, key: str) -> Parts:
-    """Return the chosen parts; excluded recordings stay whole."""
-    return Parts(recordings) if crop == Crop() else _cut(settings.scope(key, crop), recordings, sheet, crop, rate_hz)
+def cut(recordings: Mapping[str, Any], sheet: pd.DataFrame, crop: Crop, rate_hz: float | None, key: str) -> Cropped:
+    """Return the chosen parts of recordings, which a key identifies; excluded recordings stay whole."""
+    return Cropped(recordings) if crop == Crop() else _cut(recordings, sheet, crop, rate_hz, key)
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner="Cropping")
-def _cut(key: str, _recordings: Mapping[str, Any], _sheet: pd.DataFrame, _crop: Crop, rate_hz: float | None) -> Parts:
+def _cut(_recordings: Mapping[str, Any], _sheet: pd.DataFrame, crop: Crop, rate_hz: float | None, key: str) -> Cropped:
     rates = None if rate_hz is None else dict.fromkeys(_recordings, rate_hz)
-    found, starts, said = crop_recordings(_recordings, match_sheet(_sheet, _recordings, RESERVED), _crop, rates)
-    return Parts(found, tuple(said), starts)
+    return crop_recordings(_recordings, match_sheet(_sheet, _recordings), crop, rates)
 
 
-def code(crop: Crop, parts: Parts, name: str, rate_hz: float | None) -> list[str]:
+def code(crop: Crop, parts: Cropped, name: str, rate_hz: float | None) -> list[str]:
     """Return lines that crop the variable `name`; they need `IMPORTS`."""
-    if not parts.preparation:
+    if not parts.sentences:
         return []
     rates = "" if rate_hz is None else f", dict.fromkeys({name}, {rate_hz:g})"
     return [
-        f"cropped = crop_recordings({name}, match_sheet(sheet, {name}, RESERVED), {crop!r}{rates})",
+        f"cropped = crop_recordings({name}, match_sheet(sheet, {name}), {crop!r}{rates})",
         f"{name}, starts, preparation = cropped",
     ]

@@ -16,7 +16,7 @@ from gdm_core.study.methods import write_methods
 from gdm_core.study.question import Question
 from gdm_core.study.robustness import describe_robustness
 from gdm_core.study.tables import to_prism, to_wide
-from pages.study import labels, names, robust
+from pages.study import robust, states
 from pages.study.questions import N_PERMUTATIONS
 from pages.study.sources import OpenStudy
 from pages.ui import exports, shell
@@ -31,7 +31,7 @@ def panel(opened: OpenStudy, question: Question | None, finding: Finding | None)
     paragraph = st.container()
     opened = replace(opened, study=_explain_k(opened))
     methods = write_methods(opened.study, *found, correction="p_holm" if question is None else question.correction)
-    rows = None if question is None else robust.rows_of(opened, question)
+    rows = None if question is None else robust.find_rows(opened, question)
     if rows is not None and len(rows) > max(1, len(opened.variants)):  # all refits have ended
         methods += f" {describe_robustness(rows)}"
     paragraph.code(methods, language=None, wrap_lines=True)
@@ -83,13 +83,13 @@ def _tables(opened: OpenStudy, finding: Finding | None) -> dict[str, tuple[str, 
 def is_unsaved(opened: OpenStudy) -> bool:
     """Return whether a reload would lose work."""
     fitted = opened.private and opened.study.model is not None
-    return fitted or labels.have_changed(opened) or names.have_changed(opened)
+    return fitted or states.have_changed(opened)
 
 
 def whole(opened: OpenStudy, question: Question | None) -> Study:
-    """Return the study with its labels, comparison and robustness."""
+    """Return the study with its comparison and robustness."""
     questions = [] if question is None else [json.loads(question.key) | robust.to_save(opened, question)]
-    return replace(opened.study, marks=labels.marks_of(opened), questions=questions)
+    return replace(opened.study, questions=questions)
 
 
 def script(opened: OpenStudy, question: Question | None) -> str:

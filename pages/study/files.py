@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
@@ -23,8 +23,16 @@ from datasets.tables import path_within
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
-from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, format_list, match_by_suffix, match_sheet
-from gdm_core.study.study import RESERVED
+from gdm_core.study.sheet import (
+    ANIMAL,
+    RECORDING,
+    find_unlisted,
+    format_items,
+    format_list,
+    match_by_suffix,
+    match_sheet,
+    read_names,
+)  # fmt: skip
 from gdm_core.study.text import format_rates
 from gdm_core.text import plural
 from gdm_core.trials import UNLABELLED, Trial
@@ -43,7 +51,6 @@ UPLOAD, SHEET, SAVED = "study-upload", "study-sheet", "study-saved"  # keys of w
 _SENT = f"{KEPT}sent-"  # uploaded files; kept when another page removes the widget
 _READ = f"{KEPT}read"  # contents of files read so far
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
-MOST_ADVISED = 50  # recordings that get a spelling suggestion
 HOLD = {"recordings": "Poses or tables", "states": "States from another tool"}
 FEATURES: dict[FeatureSet, str] = {"egocentric": "Egocentric features", "keypoints": "Raw keypoints"}
 
@@ -56,6 +63,7 @@ class Read:
     states    states by recording
     words     names of states
     troubles  file -> error
+    unread    files with an error
     sources   recording -> file
     notes     notes on filled body parts
     rate_hz   of states from another tool, 0 without
@@ -68,6 +76,7 @@ class Read:
     states: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
+    unread: list[PathOrFile] = field(default_factory=list)
     sources: dict[str, PathOrFile] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     rate_hz: float = 0.0
@@ -79,12 +88,10 @@ class Read:
     def names(self) -> list[str]:
         return [*self.trials, *self.states]
 
-    def without(self, left_out: Iterable[str]) -> Read:
+    def without(self, left_out: Collection[str]) -> Read:
         """Return a copy without some recordings."""
-        out = set(left_out)
-        trials = {name: one for name, one in self.trials.items() if name not in out}
-        states = {name: one for name, one in self.states.items() if name not in out}
-        return replace(self, trials=trials, states=states)
+        trials = {name: one for name, one in self.trials.items() if name not in left_out}
+        return replace(self, trials=trials, states={n: one for n, one in self.states.items() if n not in left_out})
 
 
 @dataclass(frozen=True)
@@ -127,11 +134,9 @@ def choose_options() -> FileReading:
     features: FeatureSet = "egocentric"
     with st.expander("File options", icon=":material/tune:"):
         hold = one_of("File content", HOLD, key="hold")
-        label, usual = (
-            ("Sampling rate (Hz; 0 = from file)", 0.0)
-            if hold == "recordings"
-            else ("Sampling rate (Hz) without a time column", 25.0)
-        )
+        label, usual = "Sampling rate (Hz; 0 = from file)", 0.0
+        if hold == "states":
+            label, usual = "Sampling rate (Hz) without a time column", 25.0
         about = "0 reads the rate from each file. States with a time column keep its rate."
         rate = number(label, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.scope(hold), help=about)
         if hold == "recordings":
@@ -225,6 +230,7 @@ def _join(made: Read, given: PathOrFile, found: Any) -> None:
         return
     if isinstance(found, str):
         made.troubles[file] = found
+        made.unread.append(given)
         made.listed.append((file, found))
         return
     target: dict[str, Any] = made.trials if isinstance(found, dict) else made.states
@@ -254,75 +260,100 @@ def _describe(name: str, value: Any, rates: Mapping[str, float]) -> str:
 
 
 # ---- the sheet ----------------------------------------------------------------------------------------------------------
-def sheet_of(read_: Read, path: str) -> tuple[pd.DataFrame | None, str, str]:
-    """Return the uploaded or found sheet, its name, and an error; without one, offer a template."""
-    file = next(iter(uploads_of(SHEET)), None)
-    named = "" if file is None else file.name
-    given: Any = file
-    if file is None and path:
-        folder = path_within(data_dir(), path)
-        given = (
-            next((one for one in sorted(folder.iterdir()) if _is_sheet(one.name)), None) if folder.is_dir() else None
-        )
-        named = "" if given is None else given.name
-    if given is not None:
-        try:
-            return cohort_files.read_sheet(given, named), named, ""
-        except GdmError as error:
-            return None, named, str(error)
-    for source in {id(one): one for one in read_.sources.values()}.values():
-        within = cohort_files.extract_sheet(source) if list(read_.sources.values()).count(source) > 1 else None
-        if within is not None and within.shape[1] > 1:
-            return within, f"in {source.name}", ""
-    _offer_template(read_.names)
-    return None, "", ""
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """A sheet that matches the recordings: its rows, an ignored ending of names, recordings to leave out, and notes."""
+
+    frame: pd.DataFrame
+    suffix: str
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
 
 
-def _offer_template(names: list[str]) -> None:
-    """Ask for a sheet, and offer one with the names of the recordings."""
-    shell.empty("Add a sheet", "One row per recording: its name, the animal, and conditions such as group or dose.")
-    blank = pd.DataFrame({RECORDING: names}).assign(**{ANIMAL: "", "group": ""})
-    download("Sheet to fill in (CSV)", lambda: csv(blank), "sheet.csv", key="study-template")
+def match(page: Frame, found: Read, path: str, of: str) -> Matched | None:
+    """Return the sheet of the recordings; None, with instructions or problems, if there is none or they do not match.
 
-
-def offer_suffix(sheet: pd.DataFrame, found: Read, of: str) -> tuple[pd.DataFrame, str]:
-    """Offer to ignore an ending in which names differ; return the sheet and the ignored ending."""
-    matched = match_by_suffix(sheet, found.names)
-    if matched is None or not switch(f"Match names without “{matched[0]}”", False, key="suffix", of=of):
-        return sheet, ""
-    return matched[1], matched[0]
-
-
-# ---- what fits ------------------------------------------------------------------------------------------------------------
-def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
-    """Return the reason why each unusable recording cannot take part."""
-    said: dict[str, str] = {}
+    path   of the folder, which may contain a sheet
+    of     scope of the controls
+    """
+    if not found.names:
+        _show_problems(page, found, {})
+        if not _offer_states(found):
+            shell.error("None of these files can be read", next(iter(found.troubles.values()), "They are empty."))
+        return None
+    named, suffix, wrong = "", "", dict[str, str]()
     try:
-        match_sheet(sheet, found.names, RESERVED)
-    except DataError as whole:
-        for name in found.names:
-            said |= _refused(sheet, [name], name)
-        if len(said) == len(found.names):  # no row is usable: show this error alone
-            raise whole from None
-        good = [name for name in found.names if name not in said]
-        for name in list(said)[:MOST_ADVISED]:  # suggest only rows without a recording
-            said |= _refused(sheet, [*good, name], name)
+        named, sheet = _find_sheet(found, path)
+        if sheet is not None:
+            suffix_of = match_by_suffix(sheet, found.names)
+            if suffix_of and switch(f"Match names without “{suffix_of[0]}”", False, key="suffix", of=of):
+                suffix, sheet = suffix_of
+            wrong = find_misfits(found, sheet)
+    except GdmError as error:
+        _show_problems(page, found, {})
+        shell.error(f"The sheet{f' {named}' if named else ''} cannot be used", str(error))
+        return None
+    leave = _show_problems(page, found, wrong)
+    if sheet is None or (wrong and not leave):
+        if wrong:
+            shell.quiet("Correct the problems above, or leave these recordings out.")
+        return None
+    notes = [f"Names were matched without “{suffix}”."] if suffix else []
+    for status, reasons in (("left out", wrong), ("not read", found.troubles)):
+        for why, names in group_by_reason(reasons.items()).items():
+            notes.append(f"{format_items(names, 'recording', status)} {why}")
+    return Matched(sheet, suffix, wrong, tuple(notes))
+
+
+def _offer_states(found: Read) -> bool:
+    """Offer to use the files as states of another tool if they contain only states; return whether they do."""
+    try:
+        cohort_files.read_states(found.unread[:1], 1.0)
+    except GdmError:
+        return False
+    shell.empty("Only states found", "No column can be modelled. Use them as states from another tool?")
+    st.button("Use as states", key="study-use-states", on_click=settings.change, args=("hold", HOLD["states"]))
+    return True
+
+
+def _find_sheet(found: Read, path: str) -> tuple[str, pd.DataFrame | None]:
+    """Return the name and rows of the uploaded or found sheet; without one, offer a template."""
+    given: Any = next(iter(uploads_of(SHEET)), None)
+    if given is None and path and (folder := path_within(data_dir(), path)).is_dir():
+        given = next((one for one in sorted(folder.iterdir()) if _is_sheet(one.name)), None)
+    if given is not None:
+        return given.name, cohort_files.read_sheet(given, given.name)
+    sources = list(found.sources.values())
+    for source in {id(one): one for one in sources if sources.count(one) > 1}.values():
+        within = cohort_files.extract_sheet(source)
+        if within is not None and within.shape[1] > 1:
+            return f"in {source.name}", within
+    shell.empty("Add a sheet", "One row per recording: its name, the animal, and conditions such as group or dose.")
+    blank = pd.DataFrame({RECORDING: found.names}).assign(**{ANIMAL: "", "group": ""})
+    download("Sheet to fill in (CSV)", lambda: csv(blank), "sheet.csv", key="study-template")
+    return "", None
+
+
+def find_misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
+    """Return the reason why each unusable recording cannot take part; raise DataError if the sheet is unusable."""
+    unlisted, _ = find_unlisted(read_names(sheet), found.names)
+    advice = "Correct the name or add a row, or leave it out."
+    reasons = {name: f"No row{hint}. {advice}" for name, hint in unlisted.items()}
+    usable = [name for name in found.names if name not in reasons] or found.names
+    match_sheet(sheet, usable)
     if found.trials:
-        rates = {name: one.rate_hz for name, one in found.trials.items()}
-        usual = float(np.median(list(rates.values())))
-        parts = Counter(tuple(one.channels) for one in found.trials.values()).most_common(1)[0][0]
+        usual = float(np.median([one.rate_hz for one in found.trials.values()]))
+        channels = Counter(tuple(one.channels) for one in found.trials.values()).most_common(1)[0][0]
         for name, one in found.trials.items():
             if abs(one.rate_hz / usual - 1) > RATES_ALIKE:
-                said[name] = (
-                    f"{format_rates(one.rate_hz, one.rate_hz).capitalize()}, most others {format_rates(usual, usual)}. Is this the "
-                    "sheet? Otherwise resample it, or leave it out."
+                rate = format_rates(one.rate_hz, one.rate_hz).capitalize()
+                reasons[name] = (
+                    f"{rate}, most others {format_rates(usual, usual)}. Is this the sheet? Otherwise resample it, or leave it out."
                 )
-            elif tuple(one.channels) != parts:
-                other = sorted(set(one.channels) ^ set(parts))
-                said[name] = (
-                    f"Different channels ({', '.join(other[:6])}). Upload it with the same body parts, or leave it out."
-                )
-    return said
+            elif tuple(one.channels) != channels:
+                other = ", ".join(sorted(set(one.channels) ^ set(channels))[:6])
+                reasons[name] = f"Different channels ({other}). Upload it with the same body parts, or leave it out."
+    return reasons
 
 
 def group_by_reason(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
@@ -334,21 +365,7 @@ def group_by_reason(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return found
 
 
-def _refused(sheet: pd.DataFrame, names: list[str], name: str) -> dict[str, str]:
-    """Return the error of a sheet by its name."""
-    try:
-        match_sheet(sheet, names, RESERVED)
-    except DataError as error:
-        why = (
-            str(error)
-            .partition(f" {ROWS_WITHOUT}")[0]
-            .replace(f"1 recording is missing from the sheet: {name!r}", "No row")
-        )
-        return {name: f"{why} Correct the name or add a row, or leave it out."}
-    return {}
-
-
-def show_problems(page: Frame, found: Read, wrong: Mapping[str, str]) -> bool:
+def _show_problems(page: Frame, found: Read, wrong: Mapping[str, str]) -> bool:
     """List problems and return whether to continue without these recordings."""
     lines = [*found.troubles.items(), *wrong.items()]
     if not lines:

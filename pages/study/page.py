@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from gdm_core.study.record import make_record
+from gdm_core.study.methods import make_record
 from gdm_core.study.sheet import RECORDING
-from pages.study import answer, export, files, labels, names, plans, questions, robust, sources, tabs
+from pages.study import answer, export, files, questions, robust, sources, states, tabs
 from pages.ui import navigation, shell
 from pages.ui.theme import ASSETS
 
 st.html(ASSETS / "study.css")
 page = shell.frame("study", card_share=0.34)
-is_planned = plans.ask(page)
+is_planned = questions.ask(page)
 opened = sources.choose(page)
 navigation.warn_on_every_page(files.unsaved() or (opened is not None and export.is_unsaved(opened)))
-opened = opened and labels.with_labels(page, opened)
 if opened is None:
     page.header("compare recordings between conditions")
     with page.card:
@@ -26,10 +25,10 @@ if opened is None:
         )
     shell.footer(["Uploads stay in this session."])
     shell.end_page()
-opened = names.with_names(opened)
+opened = states.with_names(opened)
 with page.controls:
     question = questions.choose(opened, page)
-followed = opened if question is None else plans.follow(opened, question, is_planned, page)
+followed = opened if question is None else questions.follow(opened, question, is_planned, page)
 if followed is None:
     page.header(opened.about, [("states", str(len(opened.study.states)))])
     shell.end_page()

@@ -12,7 +12,6 @@ import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
 from gdm_core.study.finding import Finding
-from gdm_core.study.means import mean_interval
 from gdm_core.study.question import Question
 from gdm_core.study.sheet import format_value
 from gdm_core.study.states import MEASURES, SHARES
@@ -243,17 +242,6 @@ def dots(study: Study, question: Question, finding: Finding) -> Figure:
     caption += f" The {len(shown)} of {n} with the smallest p." if n > len(shown) else ""
     alt = f"{words} of {len(shown)} states in {len(groups)} groups: {', '.join(groups)}."
     return figure(traces, caption, alt, 360, xaxis=across, yaxis=up, shapes=bars, **key_above(", ".join(factors)))
-
-
-def intervals(table: pd.DataFrame, unit: str) -> pd.DataFrame:
-    """Return mean, 95% interval and count of the usage per group and minute."""
-    parts = []
-    for group, rows in table.groupby(GROUP, sort=False):
-        wide = rows.pivot(index=unit, columns="minute", values="usage")
-        mean, low, high = mean_interval(wide.to_numpy(), "usage")
-        numbers = {"mean": mean, "low": low, "high": high, "count": wide.notna().sum().to_numpy()}
-        parts.append(pd.DataFrame({GROUP: group, "minute": wide.columns, **numbers}))
-    return pd.concat(parts, ignore_index=True)
 
 
 def _joined(table: pd.DataFrame, unit: str, measure: str) -> Dict:

@@ -1,23 +1,26 @@
-"""Comparison of a study: its controls, stored in the URL, and its cached results."""
+"""The question of a study: its controls, stored in the URL, its plan, and its cached results."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+import streamlit as st
 
 from gdm_core.errors import GdmError
-from gdm_core.study.classes import AFTER, BEFORE, is_number
+from gdm_core.study.design import AFTER, BEFORE, is_number
 from gdm_core.study.finding import Finding, answer_question
+from gdm_core.study.methods import describe_plan
 from gdm_core.study.question import Question
-from gdm_core.study.sheet import RECORDING, format_value
+from gdm_core.study.sheet import ANIMAL, RECORDING, format_value
 from gdm_core.study.states import MEASURES
 from pages.study import work
 from pages.study.cropping import NOTHING
 from pages.study.sources import OpenStudy
-from pages.study.work import Say
+from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
-from pages.ui.controls import one_of, several
+from pages.ui.controls import one_of, several, switch
 from pages.ui.shell import Frame
 
 SHORT = {
@@ -34,6 +37,7 @@ SHORT = {
 }
 CORRECTIONS = {"p_holm": "Holm (family-wise)", "p_bh": "Benjamini-Hochberg (FDR)"}
 TRENDS = {"trend": "Trend, and contrasts with the lowest", "any": "Any difference, levels in no order"}
+USUAL_GROUPS = ("group", "treatment", "condition", "dose", "genotype")
 N_PERMUTATIONS = 10_000
 POOLED = "all, pooled"
 Where = dict[str, list[Any]]
@@ -52,43 +56,54 @@ def choose(opened: OpenStudy, page: Frame) -> Question | None:
         )
         return None
     saved: dict[str, Any] = dict(study.questions[0]) if study.questions else {}  # from a saved study
-    usual = next(
-        (c for c in groups if c.casefold() in ("group", "treatment", "condition", "dose", "genotype")), groups[0]
-    )
+    usual = next((c for c in groups if c.casefold() in USUAL_GROUPS), groups[0])
     first, other = [*saved.get("between", [usual]), NOTHING][:2]
     about = "A column of the sheet, such as group, dose or session."
-    start = first if first in groups else usual
-    between = one_of("Compare groups by", groups, start, key="between", of=of, help=about)
+    between = one_of("Compare groups by", groups, first if first in groups else usual, key="between", of=of, help=about)
     measures = [*MEASURES, *[c for c in groups if pd.api.types.is_numeric_dtype(frame[c].dtype) and c != between]]
-    called, start = {one: SHORT.get(one, one) for one in measures}, saved.get("measure", "usage")
-    measure = one_of("Measure", called, start, key="measured", of=of)
+    called = {one: SHORT.get(one, one) for one in measures}
+    measure = one_of("Measure", called, saved.get("measure", "usage"), key="measured", of=of)
     filters = list(dict(saved.get("where") or {}).items())
     where = _filter(opened, offered, *(filters[0] if filters else (NOTHING, [])))
     where |= _choose_experiment(opened, between, where, saved)
-    its_own = settings.key(of, settings.scope(between))
+    its_own, same = settings.key(of, settings.scope(between)), bool(saved) and between == first
     with page.advanced:
         second = one_of("Second factor", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
-        trend = None
+        others, trend = [c for c in groups if c not in (between, second)], None
         if second == NOTHING and is_number(frame[between]) and frame[between].nunique() > 2:
             start = "any" if saved.get("trend") is False else "trend"
             trend = False if one_of(f"Levels of {between}", TRENDS, start, key="trend", of=its_own) == "any" else None
-        paired = [NOTHING, *([animal] if animal else []), *[c for c in groups if c not in (between, second)]]
         comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
-        again = str(animal) if comes_again else NOTHING
-        start = (saved.get("within") or NOTHING) if saved and between == first else again
+        start = (saved.get("within") or NOTHING) if same else str(animal) if comes_again else NOTHING
         about = f"The {study.sheet.subject}, if each was recorded under several conditions."
+        paired = [NOTHING, *([animal] if animal else []), *others]
         within = one_of("Repeated measures within", paired, start, key="within", of=its_own, help=about)
-        others = [c for c in groups if c not in (between, second)]
-        batch, about = saved.get("blocks") or NOTHING, "Labels are permuted within blocks only."
-        blocks = one_of("Blocks", [NOTHING, *others], batch, key="blocks", of=of, help=about)
+        unit, litters = ANIMAL, _find_litters(frame, animal, between, others)
+        if litters and within == NOTHING:
+            about = f"A column whose {study.sheet.subjects} are alike, such as the litter or cage; its values are then compared."
+            called, start = {ANIMAL: study.sheet.subject, **{c: c for c in litters}}, saved.get("unit", ANIMAL)
+            unit = one_of("Statistical unit", called, start, key="unit", of=its_own, help=about)
+        about = "Labels are permuted within blocks only."
+        blocks = one_of("Blocks", [NOTHING, *others], saved.get("blocks") or NOTHING, key="blocks", of=of, help=about)
         within_, blocks_ = (None if one == NOTHING else one for one in (within, blocks))
         covariates, planned = _choose_covariates(opened, between, within_, (second, blocks), saved)
         correction = one_of("Correction", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)
     compared = (between,) if second in (NOTHING, between) else (between, second)
     return Question(
-        measure, compared, within=within_, blocks=blocks_, covariates=tuple(covariates), planned=tuple(planned), where=where,
-        trend=trend, correction=correction,
+        measure, compared, unit, within_, blocks_, tuple(covariates), tuple(planned), where, trend, correction
     )  # fmt: skip
+
+
+def _find_litters(frame: pd.DataFrame, animal: str | None, between: str, columns: list[str]) -> list[str]:
+    """Return the columns of which each value has several animals of one group."""
+    if animal is None:
+        return []
+    found = []
+    for name in columns:
+        pairs, n = frame[[animal, name]].dropna().drop_duplicates(), frame.groupby(name)[between].nunique()
+        is_nested = not pairs[animal].duplicated().any() and pairs[name].duplicated().any() and (n == 1).all()
+        found += [name] if is_nested and len(n) > frame[between].nunique() else []
+    return found
 
 
 def _choose_covariates(
@@ -101,22 +116,15 @@ def _choose_covariates(
         classes = {}
     kinds = {name: one.kind for name, one in classes.items() if one.kind in (BEFORE, AFTER) and name not in taken}
     later = [name for name, kind in kinds.items() if kind == AFTER or name in saved.get("planned", [])]
-    about, its_own = (
-        "Columns that may follow from the groups, such as a severity score.",
-        settings.key(opened.of, settings.scope(between)),
-    )
-    later = several(
-        "Outcomes or mediators", list(kinds), later, key="after", of=its_own, placeholder="none", help=about
-    )
-    found = []
+    about = "Columns that may follow from the groups, such as a severity score."
+    more: dict[str, Any] = {"key": "after", "of": settings.key(opened.of, settings.scope(between)), "help": about}
+    later, found = several("Outcomes or mediators", list(kinds), later, placeholder="none", **more), []
     for label, key, options, about in (
         ("Covariates", "covariates", [c for c in kinds if c not in later], "Known before the treatment, such as age."),
         ("Planned covariates", "planned", later, "Outcomes or mediators to adjust for, as planned in advance."),
     ):
-        kept = [c for c in saved.get(key, []) if c in options]
-        found.append(
-            several(label, options, kept, key=key, of=opened.of, placeholder="none", help=about) if options else []
-        )
+        kept, more = [c for c in saved.get(key, []) if c in options], {"key": key, "of": opened.of, "help": about}
+        found.append(several(label, options, kept, placeholder="none", **more) if options else [])
     return found[0], found[1]
 
 
@@ -156,3 +164,38 @@ def find(opened: OpenStudy, question: Question) -> Finding | None:
         return answer_question(opened.study, question, N_PERMUTATIONS, report=say)
 
     return work.outcome("study-asking", (opened.key, "finding", question.key), do, "This cannot be answered")
+
+
+def ask(page: Frame) -> bool:
+    """Show the switch that hides results until a plan is locked."""
+    about = "Results stay hidden until you lock the plan; later changes are listed in the methods paragraph."
+    with page.advanced:
+        return switch("Plan before results", False, key="plan", help=about)
+
+
+def follow(opened: OpenStudy, question: Question, is_planned: bool, page: Frame) -> OpenStudy | None:
+    """Return the study with its plan and log; None, with the plan to lock in place of results, until it is locked."""
+    scope = settings.scope(opened.study.sheet.names)
+    plan_key, log_key = f"{KEPT}plan-{scope}", f"{KEPT}tried-{scope}"
+    plan = st.session_state.get(plan_key) or dict(opened.study.plan)
+    tried: list[str] = st.session_state.setdefault(log_key, list(opened.study.tried))
+    if is_planned and not plan:
+        if not tried:
+            _show(opened, question, plan_key, page)
+            return None
+        with page.card:
+            shell.quiet("Results of this study were seen already, so no plan can be locked.")
+    if question.key not in tried:
+        tried.append(question.key)
+    return replace(opened, study=replace(opened.study, plan=plan, tried=tuple(tried)))
+
+
+def _show(opened: OpenStudy, question: Question, plan_key: str, page: Frame) -> None:
+    plan = describe_plan(opened.study, question)
+    with page.card:
+        st.html('<p class="gdm-panel-title">Plan</p>')
+        for name, value in plan.items():
+            shell.quiet(f"{name.capitalize()}: {value}")
+        st.button("Lock the plan", key="study-lock-plan", on_click=st.session_state.update, args=({plan_key: plan},))
+    with page.picture:
+        shell.empty("Results are hidden", "Choose the question on the left, then lock the plan.")

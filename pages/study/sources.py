@@ -27,8 +27,7 @@ from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
 from gdm_core.study.methods import describe_search
 from gdm_core.study.robustness import list_variants
-from gdm_core.study.sheet import Sheet, format_items, match_sheet
-from gdm_core.study.study import RESERVED
+from gdm_core.study.sheet import Sheet, match_sheet
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
 from pages.lab.live import panels
@@ -43,23 +42,16 @@ from pages.ui.exports import Fit
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
 
-SOURCES = {
-    "simulated": "Simulated animals",
-    "files": "Your files",
-    "folder": "A folder below the data folder",
-    "saved": "A saved study",
-}
+SOURCES = {"simulated": "Simulated animals", "files": "Your files", "folder": "A folder below the data folder",
+           "saved": "A saved study"}  # fmt: skip
 STATES = {"known": "True states", "fitted": "Fitted"}
-
-# True effects of simulated treatments.
-CHANGES = {
+CHANGES = {  # true effects of simulated treatments
     "Groom 50% longer": cohort.Change("groom", times=1.5),
     "Rear more often after walking": cohort.Change("walk", "rear", 2.0),
     "Nothing": None,
 }
 SEEDS, ANIMALS = (0, 9999), (2, 40)
 SESSIONS, MINUTES = 2, 4.0
-
 _GO, _SUGGESTED, _VERDICT = f"{KEPT}go", f"{KEPT}suggested", f"{KEPT}verdict"
 LOOK_EVERY_S = 0.2
 
@@ -157,11 +149,11 @@ def _simulate(page: Frame) -> OpenStudy | None:
     with page.advanced:
         n = number("Animals per group", *ANIMALS, 10, key="animals")
         seed = number("Simulation seed", *SEEDS, 0, key="dice")
-    said = "None" if CHANGES[change] is None else f"cohort.{CHANGES[change]!r}"
+    effect = "None" if CHANGES[change] is None else f"cohort.{CHANGES[change]!r}"
     source = Source(
         f"simulated/{n}/{change}/{seed}", "", "simulated-animals", f"{2 * n} simulated animals, {2 * n * SESSIONS} recordings",
         False, ("import pandas as pd", "from gdm_core import Study", "from gdm_studio.datasets import cohort"),
-        (f"animals = cohort.simulate({n}, change={said}, n_sessions={SESSIONS}, minutes={MINUTES:g}, seed={seed})",),
+        (f"animals = cohort.simulate({n}, change={effect}, n_sessions={SESSIONS}, minutes={MINUTES:g}, seed={seed})",),
     )  # fmt: skip
     if found == "fitted":
         code = (*source.code, "recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)")
@@ -198,8 +190,8 @@ def _open_saved(page: Frame) -> OpenStudy | None:
 
 # ---- files and a sheet ---------------------------------------------------------------------------------------------------
 def _open_files(page: Frame, source: str) -> OpenStudy | None:
-    path, trouble = "", ""
-    given: list[tuple[str, PathOrFile]] = []
+    """Show the controls of files and a sheet and return their study, or instructions and errors in its place."""
+    path, given, trouble = "", list[tuple[str, PathOrFile]](), ""
     with page.controls:
         if source == "folder":
             path = text("Folder or zip", key="path", placeholder="below the data folder", help=f"Below {data_dir()}.")
@@ -215,85 +207,56 @@ def _open_files(page: Frame, source: str) -> OpenStudy | None:
     with page.picture:
         if trouble:
             shell.error("Folder not found", trouble)
-            return None
-        if not given:
+        elif not given:
             shell.empty(
                 "Upload recordings and a sheet",
                 "Recordings: DeepLabCut or SLEAP poses, tables, or states from another tool. "
                 "The sheet has one row per recording with its file name, animal and conditions.",
             )
             shell.quiet("Uploads stay in this session's memory.")
-            return None
-        found = files.read(given, options)
-        if found is None:
-            return None
-        if not found.names:
-            files.show_problems(page, found, {})
-            shell.error("None of these files can be read", next(iter(found.troubles.values()), "They are empty."))
-            return None
-        of = settings.scope(sorted(key for key, _ in given))
-        sheet, named, trouble = files.sheet_of(found, path)
-        wrong, suffix = dict[str, str](), ""
-        if sheet is not None and not trouble:
-            sheet, suffix = files.offer_suffix(sheet, found, of)
-            try:
-                wrong = files.misfits(found, sheet)
-            except GdmError as error:
-                trouble = str(error)
-        if trouble:
-            files.show_problems(page, found, {})
-            shell.error(f"The sheet{f' {named}' if named else ''} cannot be used", trouble)
-            return None
-        leave = files.show_problems(page, found, wrong)
-        if sheet is None:
-            return None
-        if wrong and not leave:
-            shell.quiet("Correct the problems above, or leave these recordings out.")
-            return None
-    kept, notes = found.without(wrong), []
-    for status, reasons in (("left out", wrong), ("not read", found.troubles)):
-        for why, names in files.group_by_reason(reasons.items()).items():
-            notes.append(f"{format_items(names, 'recording', status)} {why}")
-    notes += [f"Names were matched without “{suffix}”."] if suffix else []
-    digest = settings.scope(sheet.to_json(), sorted(wrong))
+        found = files.read(given, options) if given else None
+        sheet = (
+            None if found is None else files.match(page, found, path, settings.scope(sorted(key for key, _ in given)))
+        )
+    if found is None or sheet is None:
+        return None
+    of = settings.scope(sorted(key for key, _ in given), sheet.frame.to_json(), sorted(sheet.left_out))
     imports = ["from pathlib import Path", "from gdm_core import Study", "from gdm_studio.datasets import cohort_files"]
-    imports += ["from gdm_core.study.sheet import match_by_suffix"] if suffix else []
+    imports += ["from gdm_core.study.sheet import match_by_suffix"] if sheet.suffix else []
     code = (
         "# sheet.csv and the folder of recordings have to lie here.",
         'sheet = cohort_files.read_sheet("sheet.csv")',
         f'files = cohort_files.list_files(Path("{path or "recordings"}"))',
     )
     source_ = Source(
-        f"files/{of}/{digest}/{options}", settings.scope(of, digest), exports.slug(path) if path else "study", "", True,
-        tuple(imports), code, notes=(*notes, *limit_notes(found.notes)),
+        f"files/{of}/{options}", of, exports.slug(path) if path else "study", "", True, tuple(imports), code,
+        notes=(*sheet.notes, *limit_notes(found.notes)),
     )  # fmt: skip
-    return _crop_and_open(page, source_, kept, sheet, options, bool(suffix))
+    return _crop_and_open(page, source_, found.without(sheet.left_out), sheet, options)
 
 
 def _crop_and_open(
-    page: Frame, source: Source, found: files.Read, sheet: pd.DataFrame, options: files.FileReading, is_renamed: bool
+    page: Frame, source: Source, found: files.Read, sheet: files.Matched, options: files.FileReading
 ) -> OpenStudy | None:
     """Return the study of files: at once from states, from recordings after a fit."""
     rate = found.rate_hz if found.states else None
-    name = "states" if found.states else "recordings"
+    name, read = "recordings", reading.write_code(found.answers, options.rate_hz, options.features)
+    if rate is not None:
+        name, read = "states", (f"states, words = cohort_files.read_states(files, {rate:g})",)
     with page.controls:
-        part = cropping.choose(sheet, not found.states, source.of)
+        part = cropping.choose(sheet.frame, not found.states, source.of)
     try:
-        parts = cropping.cut(found.states or found.trials, sheet, part, rate, source.key)
+        parts = cropping.cut(found.states or found.trials, sheet.frame, part, rate, source.key)
     except GdmError as error:
         with page.picture:
             shell.error("Recordings cannot be cropped", str(error))
         return None
     cropped = cropping.code(part, parts, name, rate)
-    described = (cropping.DESCRIBED,) if cropped else ()
-    matched = (f"sheet = match_by_suffix(sheet, {name})[1]",) if is_renamed else ()
-    read = reading.write_code(found.answers, options.rate_hz, options.features)
-    if rate is not None:
-        read = (f"states, words = cohort_files.read_states(files, {rate:g})",)
+    matched = (f"sheet = match_by_suffix(sheet, {name})[1]",) if sheet.suffix else ()
     source = replace(
         source, key=f"{source.key}/{part}", imports=(*source.imports, *(cropping.IMPORTS if cropped else ())),
-        code=(*source.code, *read, *matched, *cropped), described=described, notes=(*source.notes, *parts.preparation),
-        preparation=parts.preparation, starts=parts.starts,
+        code=(*source.code, *read, *matched, *cropped), described=(cropping.DESCRIBED,) if cropped else (),
+        notes=(*source.notes, *parts.sentences), preparation=tuple(parts.sentences), starts=parts.starts,
     )  # fmt: skip
     if rate is None:
 
@@ -302,11 +265,11 @@ def _crop_and_open(
             return read_poses(file, name, options.rate_hz, found.answers.get(file.name))
 
         source = replace(source, about=f"{len(found.trials)} recordings", poses=poses)
-        return _fit(page, source, parts.recordings, sheet, source.of)
+        return _fit(page, source, parts.recordings, sheet.frame, source.of)
 
     def make(say: Say) -> Study:
-        study = Study.from_states(parts.recordings, sheet, rate, found.words, parts.starts)
-        return replace(study, preparation=parts.preparation, rate_source="set by the analyst")
+        study = Study.from_states(parts.recordings, sheet.frame, rate, found.words, parts.starts)
+        return replace(study, preparation=tuple(parts.sentences), rate_source="set by the analyst")
 
     with page.picture:
         made = work.outcome("study-making", ("states", source.key), make, "This is no study yet", words="Counting")
@@ -314,7 +277,7 @@ def _crop_and_open(
         return None
     call = f"study = Study.from_states(states, sheet, {rate:g}, words{', starts' if cropped else ''})"
     about = f"{len(found.states)} recordings, in states of another tool"
-    return source.open(made, code=(*source.code, call, *described), about=about)
+    return source.open(made, code=(*source.code, call, *source.described), about=about)
 
 
 # ---- one model for all animals ---------------------------------------------------------------------------------------------
@@ -324,16 +287,13 @@ def _summarised(key: str, _recordings: Mapping[str, Trial], window: int) -> dict
 
 
 def _fit(
-    page: Frame, source: Source, recordings: Mapping[str, Trial], sheet: pd.DataFrame, model_of: str
+    page: Frame, source: Source, recordings: Mapping[str, Trial], sheet: pd.DataFrame, scope: str
 ) -> OpenStudy | None:
-    """Show model controls and progress; return the study once the model is fitted.
-
-    model_of   scope of the model's controls
-    """
+    """Show model controls, which belong to a scope, and progress; return the study once the model is fitted."""
     with page.controls:
         model_place = st.expander("Model", icon=":material/model_training:")
     with model_place:
-        window, n_states = choose_window(Trials(tuple(recordings.values())), "s", model_of)
+        window, n_states = choose_window(Trials(tuple(recordings.values())), "s", scope)
     step = 1
     if window is not None:
         rate_hz = next(iter(recordings.values())).rate_hz
@@ -346,12 +306,12 @@ def _fit(
             code=(*source.code, summary), imports=(*source.imports, "from gdm_studio.datasets import windows"),
             preparation=(*source.preparation, sentence),
         )  # fmt: skip
-    known, first = match_sheet(sheet, recordings, RESERVED), next(iter(recordings.values()))
+    known, first = match_sheet(sheet, recordings), next(iter(recordings.values()))
     samples = sum(one.n_samples for one in recordings.values())
     with model_place:
         choice = model_controls.choose(
             n_channels=first.n_channels, n_samples=min(samples, fitting.MOST_SAMPLES), n_states=n_states or 8,
-            n_latent=min(6, first.n_channels), defined_by="dynamics" if window is None else "position", of=model_of,
+            n_latent=min(6, first.n_channels), defined_by="dynamics" if window is None else "position", of=scope,
         )  # fmt: skip
     its_own = f"{source.key}/{choice.family}/{json.dumps(dict(choice.config), sort_keys=True)}"
     prepared = partial(
@@ -359,16 +319,14 @@ def _fit(
     )
     with page.picture:
         if st.session_state.get(_GO) != its_own:
-            seconds = fits.estimate_seconds(recordings)
+            fit, decoding = fits.estimate_times(recordings)
             shell.empty(
                 f"{len(recordings)} recordings, {samples:,} {'samples' if window is None else 'windows'}",
-                f"One model is fitted, with equal weight for all {known.subjects} and blind to the sheet: fit "
-                f"{live.estimate_wait(seconds[0])}, then {len(recordings)} recordings to decode, {live.estimate_wait(seconds[1])}. "
-                "The fit continues if you leave this page.",
+                f"One model is fitted, with equal weight for all {known.subjects} and blind to the sheet: fit {fit}, then "
+                f"{len(recordings)} recordings to decode, {decoding}. The fit continues if you leave this page.",
             )
-            shell.begin_button(
-                "Fit one model to all recordings", partial(_set, _GO, its_own), type="primary", key="study-fit"
-            )
+            begin = partial(_set, _GO, its_own)
+            shell.begin_button("Fit one model to all recordings", begin, type="primary", key="study-fit")
             if window is None:
                 _suggest(source.key, recordings, known, choice)
             return None
@@ -415,10 +373,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
         job = SuggestJob(question_of(choice, trials), engine, session)
         try:
             while not (now := job.poll()).finished:
-                say(
-                    f"Fitting half of the {subjects}, scoring the others",
-                    now.done / max(1, now.total),
-                )
+                say(f"Fitting half of the {subjects}, scoring the others", now.done / max(1, now.total))
                 time.sleep(LOOK_EVERY_S)
         except Stopped:
             job.cancel()

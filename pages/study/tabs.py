@@ -7,9 +7,10 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study.finding import Finding
+from gdm_core.study.means import tabulate_means
 from gdm_core.study.question import Question
 from gdm_core.study.sheet import RECORDING
-from pages.study import answer, checks, export, labels, names, pictures
+from pages.study import answer, checks, export, pictures, states
 from pages.study.sources import OpenStudy
 from pages.ui import settings, shell
 from pages.ui.controls import pick, tabs
@@ -62,30 +63,22 @@ def _transitions_and_time(opened: OpenStudy, question: Question, finding: Findin
 
 def _over_time(opened: OpenStudy, question: Question, table: pd.DataFrame) -> None:
     """Draw the usage of a state over the recording by group."""
-    study = opened.study
-    place = _state(opened, "Usage over time of", answer.surest(table, len(study.states)))
-    counts, frame = study.counts, study.conditions
-    longest = max(one.n_samples / one.rate_hz for one in counts.recordings)
-    bin_s = BIN_S if longest >= 3 * BIN_S else max(longest / 6, 1e-9)
-    unit = study.sheet.animal or RECORDING
-    parts = []
+    study, counts, design = opened.study, opened.study.counts, opened.study.design(question)
+    place = _state(opened, "Usage over time of", answer.find_surest(table, len(study.states)))
+    lengths = np.array([one.n_samples for one in counts.recordings]) / counts.rates
+    bin_s = BIN_S if lengths.max() >= 3 * BIN_S else max(lengths.max() / 6, 1e-9)
+    full = np.maximum(1, np.round(lengths / bin_s)).astype(int)  # an incomplete minute would have the widest interval
+    values = np.full((len(full), full.max()), np.nan)
     for row, usage in enumerate(counts.usage_over_time(bin_s)):
-        its_row = frame.iloc[row]
-        if its_row[list(question.between)].notna().all() and all(
-            its_row[c] in values for c, values in question.where.items()
-        ):
-            seen = counts.recordings[row].n_samples / counts.rates[row] / bin_s
-            usage = usage[: max(1, round(seen))]  # an incomplete minute would have the widest interval
-            minutes = (np.arange(len(usage)) + 0.5) * bin_s / 60
-            its = {name: its_row[name] for name in {unit, *question.between}}
-            parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))
-    whole = pictures.with_groups(question, pd.concat(parts, ignore_index=True))
-    each = whole.groupby([pictures.GROUP, unit, "minute"], sort=False)["usage"].mean().reset_index()
-    drawn = pictures.intervals(each, unit)
-    drawn = drawn[drawn["count"] >= drawn["count"].max() / 2]  # only the longest recordings reach the end
+        values[row, : full[row]] = usage[: full[row], place]
+    minutes = pd.DataFrame({"minute": (np.arange(full.max()) + 0.5) * bin_s / 60})
+    means = pictures.with_groups(question, tabulate_means(design, design.average(values), minutes, "usage"))
+    drawn = means[means["n"] >= means["n"].max() / 2]  # only the longest recordings reach the end
     words = f"Usage of {study.state_name(study.states[place])}"
-    made = pictures.over_time(drawn, pictures.groups_of(table), words, study.sheet.subject)
-    plot(made, key="study-time", filename=f"{opened.name}-minutes")
+    plot(
+        pictures.over_time(drawn, pictures.groups_of(table), words, study.sheet.subject), key="study-time",
+        filename=f"{opened.name}-minutes",
+    )  # fmt: skip
 
 
 def _state(opened: OpenStudy, label: str, first: int) -> int:
@@ -96,11 +89,11 @@ def _state(opened: OpenStudy, label: str, first: int) -> int:
 
 def _states(opened: OpenStudy, question: Question | None, finding: Finding | None) -> None:
     """Show the states, their names and clips."""
-    names.name_states(opened)
+    states.name_states(opened)
     table = None if finding is None else finding.table
-    first = 0 if table is None else answer.surest(table, len(opened.study.states))
+    first = 0 if table is None else answer.find_surest(table, len(opened.study.states))
     st.html('<p class="gdm-panel-title gdm-study-part">Clips</p>')
-    labels.show_clips(opened, question, _state(opened, "Clips of", first))
+    states.show_clips(opened, question, _state(opened, "Clips of", first))
 
 
 def _recordings(opened: OpenStudy, question: Question | None) -> None:
@@ -115,7 +108,7 @@ def _recordings(opened: OpenStudy, question: Question | None) -> None:
     table.insert(3, "flagged", [study.flagged.get(name, "") for name in table[RECORDING]])
     if not study.flagged:
         table = table.drop(columns="flagged")
-    for note in dict.fromkeys([*answer.left_out(opened), *study.notes]):
+    for note in dict.fromkeys([*answer.describe_left_out(opened), *study.notes]):
         shell.quiet(note)
     two = {"labelled minutes": st.column_config.NumberColumn(format="%.2f")}
     show_table(table, 460, "study-sheet-table", column_config=two)

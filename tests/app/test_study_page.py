@@ -21,7 +21,7 @@ from gdm_core.errors import DataError
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
-from pages.study import agreement, export, files, labels, pictures, questions, reading, sources, work
+from pages.study import checks, export, files, pictures, questions, reading, sources, work
 from pages.ui.uploads import Upload
 from tests.support.controls import control
 from tests.support.drawn import record, words
@@ -92,6 +92,30 @@ def test_unusable_files_are_listed_once_and_can_be_left_out(tmp_path):
     app.toggle(key="leave-out").set_value(True).run()
     assert "11 recordings" in words(app)
     assert words(app).count("3 recordings are not read: x.npz, y.npz, z.npz") == 1
+
+
+def test_files_of_states_are_offered_as_states(tmp_path):
+    place = tmp_path / "mice"
+    place.mkdir()
+    for name in ("a", "b"):
+        (place / f"{name}.csv").write_text("start,stop,behaviour\n0,1,rest\n1,2,dig\n")
+    app = opened("study", data="A folder below the data folder", path="mice")
+    assert "Only states found" in words(app)
+    app.button(key="study-use-states").click().run()
+    assert "Add a sheet" in words(app)
+
+
+def test_litters_can_be_the_unit(tmp_path):
+    path = tmp_path / folder(tmp_path) / "sheet.csv"
+    sheet = pd.read_csv(path)
+    sheet.assign(litter=[f"{group}{i % 3}" for i, group in enumerate(sheet["group"])]).to_csv(path, index=False)
+    app = opened("study", **STATES, path="mice", view="Checks")
+    assert "Animals of one litter may resemble each other" in words(app)
+    (unit,) = [each for each in app.selectbox if each.label == "Statistical unit"]
+    unit.set_value("litter").run()
+    assert "n = 6 litters" in words(app)
+    assert "may resemble" not in words(app)
+    assert "In a mixed model of all recordings" in words(app)
 
 
 def test_suffix_of_file_names_is_offered(tmp_path):
@@ -209,27 +233,6 @@ def test_reason_for_k_is_asked_for_and_saved(monkeypatch):
     reason.set_value("as in our pilot study").run()
     assert "K was set by the analyst: as in our pilot study." in file_makers(app)["a-methods.txt"]().decode()
     assert Study.from_bytes(file_makers(app)["a.study"]()).why_k == "as in our pilot study"
-
-
-@pytest.mark.bulk
-def test_labels_of_some_animals_apply_to_all(engine, monkeypatch):
-    engine.real = True
-    app = opened("study", animals="2", found="Fitted", view="States", K="3")
-    app.button(key="study-fit").click().run()
-    until(lambda: "Label clips of at least two behaviours" in words(app.run()))
-    marks = [("animal01_session1", 100 * i, 100 * i + 40, ["calm", "lively"][i % 2]) for i in range(1, 9)]
-    monkeypatch.setattr(labels, "marks_of", lambda opened: marks)
-    app.run()
-    app.segmented_control(key="compared").set_value("labels").run()
-    said = words(app)
-    assert "2 labels" in said
-    assert "8 labelled clips of 1 animal" in said
-
-
-def test_latest_label_of_a_sample_wins():
-    marks = [("a", 0, 10, "rest"), ("a", 20, 30, "walk"), ("b", 0, 10, "rest")]
-    new = labels.merge_marks(marks, {("a", 5, 12): "groom", ("b", 0, 10): "", ("c", 1, 2): "walk"})
-    assert new == [("a", 20, 30, "walk"), ("a", 5, 12, "groom"), ("c", 1, 2, "walk")]
 
 
 def test_proposed_names_are_used_on_request(engine):
@@ -437,7 +440,7 @@ def test_recordings_are_cropped_before_the_states_are_counted(tmp_path):
     given = {name: make() for name, make in file_makers(app).items()}
     assert "Recordings were cropped to the first 60 s." in given["mice-methods.txt"].decode()
     script = given["mice.py"].decode()
-    assert "crop_recordings(states, match_sheet(sheet, states, RESERVED), Crop(first_min=1.0" in script
+    assert "crop_recordings(states, match_sheet(sheet, states), Crop(first_min=1.0" in script
     assert "Study.from_states(states, sheet, 25, words, starts)" in script
     measures = pd.read_csv(io.BytesIO(given["mice-bouts.csv"]))
     assert measures["start_s"].max() < 60
@@ -450,7 +453,7 @@ def test_labels_are_aligned_with_cropped_states(tmp_path):
     app = opened("study", **asked, view="Checks", check="Agreement")
     (start,) = [each for each in app.selectbox if each.label == "From" and "from_s" in each.options]
     second = [Upload(one.name, one.read_bytes(), one.name) for one in path.glob("*.npz")]
-    app.session_state[f"study-sent-{agreement.SECOND}"] = second
+    app.session_state[f"study-sent-{checks.SECOND}"] = second
     start.set_value("from_s").run()
     assert "Cohen's kappa is 1.00" in words(app).replace("&#x27;", "'")
 
@@ -460,16 +463,16 @@ def test_agreement_matches_names_or_overlapping_states():
     study = Study.from_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
     words = dict(enumerate(reversed(cohort.BEHAVIOURS)))  # other numbers for the same names
     same = {f"{name}.csv": len(words) - 1 - codes for name, codes in made.states.items()}
-    kappa, n, matched = agreement.compare_labels(study, same, words, {})
+    kappa, n, matched = checks.compare_labels(study, same, words, {})
     assert (kappa.kappa, n, matched) == (pytest.approx(1.0), 4, False)
     halves = {name: np.minimum(codes, 2)[:-100] for name, codes in made.states.items()}
-    kappa, _, matched = agreement.compare_labels(study, halves, {0: "x", 1: "y", 2: "z"}, {})
+    kappa, _, matched = checks.compare_labels(study, halves, {0: "x", 1: "y", 2: "z"}, {})
     assert matched
     assert kappa.kappa == pytest.approx(1.0), "each state lies within one label"
     assert kappa.n_frames == sum(len(codes) - 100 for codes in made.states.values())
     cut = {name: codes[30:] for name, codes in made.states.items()}  # from a column of the sheet
     cropped = Study.from_states(cut, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
-    kappa, *_ = agreement.compare_labels(cropped, same, words, dict.fromkeys(cut, 30 / made.rate_hz))
+    kappa, *_ = checks.compare_labels(cropped, same, words, dict.fromkeys(cut, 30 / made.rate_hz))
     assert kappa[:1] + kappa[-1:] == (pytest.approx(1.0), sum(map(len, cut.values())))
     windows = Study.from_states(
         {name: codes[30::5] for name, codes in made.states.items()},
@@ -477,7 +480,7 @@ def test_agreement_matches_names_or_overlapping_states():
         made.rate_hz / 5,
         cohort.BEHAVIOURS,
     )
-    kappa, *_ = agreement.compare_labels(windows, same, words, dict.fromkeys(cut, 30 / made.rate_hz), 5)
+    kappa, *_ = checks.compare_labels(windows, same, words, dict.fromkeys(cut, 30 / made.rate_hz), 5)
     assert kappa.kappa == pytest.approx(1.0)
     with pytest.raises(DataError, match="No label file has the name"):
-        agreement.compare_labels(study, {"other": np.zeros(9, int)}, {}, {})
+        checks.compare_labels(study, {"other": np.zeros(9, int)}, {}, {})

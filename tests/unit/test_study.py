@@ -18,8 +18,7 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.suggestions import Recommendation
 from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.study import fitting
-from gdm_core.study.methods import describe_record, describe_search, write_methods
-from gdm_core.study.record import FlowTested, make_record
+from gdm_core.study.methods import describe_record, describe_search, make_record, write_methods
 from gdm_core.study.sheet import match_sheet
 from gdm_core.study.tables import choose_clips
 from gdm_core.study.text import format_minutes, format_p
@@ -223,7 +222,7 @@ def sheet_of(recordings, **columns) -> pd.DataFrame:
 
 def test_animals_have_equal_weight_in_the_fit():
     recordings = tracks((600, 600, 300, 900, 40))
-    sheet = match_sheet(sheet_of(recordings, animal=["a", "a", "b", "c", "d"]), recordings, ())
+    sheet = match_sheet(sheet_of(recordings, animal=["a", "a", "b", "c", "d"]), recordings)
     trials, sheet = fitting.balance(recordings, sheet)
     of_animal: dict[str, int] = {"t0": 0, "t2": 0, "t3": 0, "t4": 0}
     for trial in trials:
@@ -305,14 +304,14 @@ def test_saved_study_opens_unchanged(tmp_path):
         recordings, group=["a", "b", "a", None, "b"], dose=[0, 0.3, 0.3, 0, 1], exclude=["", "yes", "", "", ""]
     )
     study = Study.fit(recordings, sheet, SimpleModel(n_states=3), names=["rest", "go", "dig"], rule=BoutRule())
-    study = replace(study, marks=[{"recording": "t0", "at": 3}], questions=[{"measure": "usage", "between": "group"}])
+    study = replace(study, questions=[{"measure": "usage", "between": "group"}])
     study.save(tmp_path / "a.study")
     again = Study.open(tmp_path / "a.study")
     pd.testing.assert_frame_equal(again.measures().fillna(""), study.measures().fillna(""))
     pd.testing.assert_frame_equal(again.sheet.frame.fillna(""), study.sheet.frame.fillna(""))
     assert (again.states, again.names, again.notes) == (study.states, study.names, study.notes)
-    assert (again.marks, again.questions) == (study.marks, study.questions)
     assert again.sheet.set_aside == study.sheet.set_aside
+    assert again.questions == study.questions
     np.testing.assert_array_equal(again.model.predict(recordings["t0"]), study.recordings["t0"].labels)
 
 
@@ -402,9 +401,10 @@ def test_every_number_of_the_methods_is_in_the_record():
     for asked in ({"between": "group", "covariates": ["age"]}, {"between": "group", "where": {"group": [0, 2]}}):
         found = study.compare("usage", n_permutations=87, **asked), study.flow(n_permutations=86, **asked)
         record = make_record(study, found)
-        known = known_numbers(asdict(record)) | set(re.findall(NUMBER, format_minutes(*record.minutes)))
-        flow = next(one for one in record.tests if isinstance(one, FlowTested))
-        known |= set(re.findall(NUMBER, format_p(flow.p)))
+        compared, flow = record.tests
+        known = known_numbers(asdict(replace(record, tests=(compared,))))
+        known |= known_numbers((flow.sizes, flow.distance, flow.z, len(flow.null), format_p(flow.p)))
+        known |= set(re.findall(NUMBER, format_minutes(*record.minutes)))
         text = describe_record(record)
         assert set(re.findall(NUMBER, text.replace("(von Ziegler et al., 2024)", ""))) <= known
         assert "t0: more than 50% of samples missing" in text
@@ -489,7 +489,7 @@ def test_booleans_and_column_vectors_are_states():
     assert study.measures()["usage"].tolist() == [0.25, 0.75] * 2
 
 
-# ---- clips and labels -----------------------------------------------------------------------------------------------
+# ---- clips -----------------------------------------------------------------------------------------------------------
 def test_clips_are_typical_bouts_of_different_animals():
     one = cohort.simulate(4, minutes=2, rate_hz=10, n_sessions=2, seed=1)
     study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
@@ -505,33 +505,3 @@ def test_clips_are_typical_bouts_of_different_animals():
     assert len(choose_clips(study, 4, n=12)) == 12, "animals come again where there are not enough"
     with pytest.raises(ConfigError, match="no state 9"):
         choose_clips(study, 9)
-
-
-def test_labels_of_two_animals_transfer_to_all():
-    one = cohort.simulate(2, minutes=2, rate_hz=10, seed=3)
-    recordings, sheet = one.recordings(), pd.DataFrame(one.sheet)
-    study = Study.from_states(one.states, sheet, 10)
-    names = ("rest", "walk", "run", "rear", "groom", "sniff")
-    marks = []
-    for name in sheet["recording"][:2]:
-        states = one.states[name]
-        edges = np.flatnonzero(np.diff(states)) + 1
-        for begin, end in itertools.pairwise([0, *edges, len(states)]):
-            if end - begin > 5 and sum(mark[3] == names[states[begin]] for mark in marks) < 8:
-                marks.append((name, int(begin), int(end), names[states[begin]]))
-    new = sheet["recording"].iloc[-1]
-    labelled = study.with_labels(recordings, marks)
-    assert f"described by 6 labels, learned from {len(marks)} clips of 2 of 4 animals. " in write_methods(labelled)
-    assert "Soft states were averaged over 0.2 s." in write_methods(labelled)
-    assert set(labelled.names.values()) == set(names)
-    found = np.array([labelled.names[label] for label in labelled.recordings[new].labels])
-    assert (found == np.array(names)[one.states[new]]).mean() > 0.7
-    assert f"{len(marks)} clips of 2 of 4 animals" in " ".join(labelled.notes)
-    assert [tuple(mark) for mark in Study.from_bytes(labelled.to_bytes()).marks] == marks
-    for wrong, message in (
-        (marks[:1], "two different labels"),
-        ([("nobody", 0, 5, "rest"), *marks], "not in the study"),
-        ([(new, 0, 10**6, "rest"), *marks], "which has .* samples"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            study.with_labels(recordings, wrong)

@@ -24,7 +24,7 @@ def recordings() -> dict[str, Trial]:
 
 
 def matched(recordings, **columns):
-    return match_sheet(pd.DataFrame({"recording": list(recordings), **columns}), recordings, ())
+    return match_sheet(pd.DataFrame({"recording": list(recordings), **columns}), recordings)
 
 
 @pytest.mark.parametrize(

@@ -41,14 +41,13 @@ def test_conclusion_of_each_refit_is_compared(study):
         "random": lambda: changed(study, lambda labels: np.repeat(rng.integers(0, 4, len(labels)), 7)[: len(labels)]),
     }
 
-    def refit(settings):
-        if settings["name"] == "failed":
+    def refit(label):
+        if label == "failed":
             raise FitError("It did not converge.")
-        return refits[settings["name"]]()
+        return refits[label]()
 
     table, flow = study.compare("usage", "group", n_permutations=999), study.flow("group", n_permutations=999)
-    variants = {name: {"name": name} for name in (*refits, "failed")}
-    steps = list(check_robustness(study, table, flow, refit, variants))
+    steps = list(check_robustness(study, table, flow, refit, (*refits, "failed")))
     assert [len(step) for step in steps] == [1, 2, 3, 4, 5]
     rows = steps[-1].set_index("fit")
     assert rows.loc["renumbered", "flow_p"] == flow.p
@@ -68,10 +67,9 @@ def test_conclusion_of_each_refit_is_compared(study):
 def test_refits_stop_with_the_iteration(study):
     asked = []
     table = study.compare("entropy", "group", n_permutations=99)
-    variants = {name: {"name": name} for name in "abc"}
-    for rows in check_robustness(study, table, None, lambda settings: asked.append(settings) or study, variants):
+    for rows in check_robustness(study, table, None, lambda label: asked.append(label) or study, "abc"):
         if len(rows) == 2:
             break
-    assert asked == [{"name": "a"}]
+    assert asked == ["a"]
     assert rows["agrees"].tolist() == [True, True]
     assert describe_robustness(rows) == "The conclusion holds in 1 of 1 refit."

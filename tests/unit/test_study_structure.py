@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 from datasets import cohort_files
 from gdm_core.errors import DataError
-from gdm_core.study.classes import AFTER, BEFORE, DESIGN
+from gdm_core.study.design import AFTER, BEFORE, DESIGN
 from gdm_core.study.methods import write_methods
 from gdm_core.study.sheet import match_sheet
 from gdm_core.study.structure import find_pooling
@@ -96,7 +96,7 @@ def test_published_experiments_are_a_question():
     if not path.is_file():
         pytest.skip(f"There is no sheet at {path}; GDM_TEST_DATA says where else it may be.")
     frame = cohort_files.read_sheet(path)
-    frame = match_sheet(frame, frame["file"], ()).frame
+    frame = match_sheet(frame, frame["file"]).frame
     found = find_pooling(frame, "Condition", unit="Animal")
     assert (found.column, found.default) == ("Experiment", "CSI_SA")
     assert set(found.choices) == {"CRS", "CSI_SA", "Tun_Yoh"}
