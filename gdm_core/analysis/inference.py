@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import metrics
+from gdm_core.analysis.state_scores import score_states
 from gdm_core.errors import FitError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.progress import Status
@@ -107,6 +108,14 @@ def score_parts(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) 
         yield found | next_part(metrics.PARTS, number)
         if model.calibration_ is None and metrics.PARTS.index("forecasts") == number:
             model.calibrate(train)  # only forecasts have intervals
+
+
+def quick_scores(model_bytes: bytes, train: Trials, test: Trials) -> dict[str, float]:
+    """Return the held-out ELBO per sample, and the matched accuracy if states or labels are known."""
+    model = model_from_bytes(model_bytes)
+    accuracy = score_states(model, train, test).matched_accuracy
+    found = {"elbo_test": float(model.score(test))}
+    return found if accuracy is None else found | {"matched_accuracy": accuracy}
 
 
 def next_part(parts: Sequence[str], done: int) -> Found:

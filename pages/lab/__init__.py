@@ -19,6 +19,7 @@ view.query(name, function, ...) calls a function of the library with the fitted 
 
 from pages.lab.card import query_scores as query_scores
 from pages.lab.card import show_scorecard as show_scorecard
+from pages.lab.curves import show_curves as show_curves
 from pages.lab.dataset import Dataset as Dataset
 from pages.lab.export import show_export as show_export
 from pages.lab.live.state import Measure as Measure

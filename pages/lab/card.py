@@ -11,10 +11,13 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.engine import Priority
+from gdm_core.models.registry import NAMED_MODELS, TITLES
 from gdm_studio.seeds import more_seeds
 from pages.lab import live
+from pages.lab.curves import ask_scores, is_quick
 from pages.lab.live.queries import query_key
 from pages.lab.live.state import PageSpec
+from pages.lab.scores import BOUND
 from pages.lab.view import View
 from pages.ui import card, navigation, shell
 from pages.ui.card import Score
@@ -22,6 +25,7 @@ from pages.ui.model_controls import SEED_RANGE
 from pages.ui.plot import Panel, Text, by_key
 
 OPEN_ON = "Current {} session"  # name of another page's data on the Compare page, also in its address
+RIVAL = "arhmm-sticky"
 FIT = "-fit"  # suffix of the query for the fit of another seed
 Rows = Callable[[Mapping[str, Any]], list[Score]]
 
@@ -90,6 +94,7 @@ def _make_content(view: View, rows_of: Rows) -> CardContent:
     rows = with_spread(rows, [rows_of(found) for found in seeds])
     scored: PageSpec | None = query.about
     if query.fresh:
+        rows = with_rival(rows, ask_rival(view))
         return CardContent(shell.marked(card.scores_html(rows, status=state.summary), view.made_for), rows)
     if query.partial is not None:
         known = rows_of(query.partial)
@@ -105,6 +110,30 @@ def _make_content(view: View, rows_of: Rows) -> CardContent:
     else:  # numbers of other data would mislead
         html = card.scores_html([], to_come=rows, status=_describe_wait(view, query))
     return CardContent(html, [], query.message)
+
+
+def ask_rival(view: View) -> float | None:
+    """Return the held-out score of the other model of Suggest settings with as many states; None while unknown."""
+    spec = view.state.spec
+    if not (is_quick(view) and view.settled) or spec is None or spec.choice.name == RIVAL:
+        return None
+    family, fixed = NAMED_MODELS[RIVAL]
+    size = {name: spec.config[name] for name in ("n_states", "n_latent", "seed") if name in spec.config}
+    query = ask_scores(view, "rival", replace(spec, family=family, config={**size, **fixed}, test=None))
+    return float(query.value["elbo_test"]) if query.fresh else None
+
+
+def with_rival(rows: list[Score], bound: float | None) -> list[Score]:
+    """Return rows in which the ELBO is also compared with the rival, as in Suggest settings."""
+    if bound is None:
+        return rows
+    made = []
+    for row in rows:
+        if row.name == BOUND and (row.line is None or bound > row.line):
+            others = [*([] if row.line is None else [(row.line_name, row.line)]), *row.others]
+            row = replace(row, line=bound, line_name=TITLES[RIVAL], others=others, ahead=None)
+        made.append(row)
+    return made
 
 
 def other_seeds(view: View) -> list[Mapping[str, Any]]:

@@ -84,6 +84,7 @@ def recording_page(
             _show_remarks(view, measured)
     if labels.load(labels.key_of(data)).marks.marks:
         navigation.warn_before_unload()
+    lab.show_curves(view)
     lab.end(view)
 
 
@@ -189,6 +190,7 @@ def choose_model(page: shell.Frame, data: Dataset, defined_by: str) -> model_con
         models=MODELS,
         of=of,
         advanced=page.advanced,
+        curves=page.curves,
     )
     st.session_state[memory] = (data.of, data.start, (choice.n_states, choice.config["n_latent"]))
     return choice

@@ -14,6 +14,7 @@ from gdm_core.units import SECONDS, STEPS, Unit, dwell_unit
 from pages.ui.card import PERSISTENCE, Score
 
 TEN_STEPS = 9
+BOUND = "ELBO per sample"
 Scores = Mapping[str, Any]
 Others = Sequence[tuple[str, float]]
 
@@ -90,7 +91,7 @@ def bound_row(scores: Scores, tested: str) -> Score | None:
     linear, untrained = scores.get("ar1_log_likelihood_test"), scores.get("untrained_elbo_test")
     bound = scores["elbo_test"]
     return Score(
-        "ELBO per sample",
+        BOUND,
         float("nan") if bound is None else float(bound),
         linear,
         "linear AR(1)" if linear is not None else "",

@@ -26,6 +26,7 @@ with frame.controls:
         n_channels=data.train.n_channels,
         n_samples=data.train.n_samples,
         advanced=frame.advanced,
+        curves=frame.curves,
         **simulator.first_model(track),
     )
 
@@ -64,4 +65,5 @@ lab.show_tabs(
 )
 # Last: what the open tab asks is answered before the scores, which take longest.
 lab.show_scorecard(view, pictures.score_rows)
+lab.show_curves(view)
 lab.end(view)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -67,13 +68,14 @@ def parse_move(message: Any) -> tuple[float, bool, int] | None:
 
 def slide(
     label: str, low: N, high: N, start: N, step: N | None = None, *, key: str, of: str = "", help: str | None = None,
-    digits: int | None = None, disabled: bool = False, live: bool = False,
+    digits: int | None = None, disabled: bool = False, live: bool = False, chips: Mapping[str, N] = MappingProxyType({}),
 ) -> N:  # fmt: skip
     """Show a slider (components/slider.js), of whole numbers if its range and step are.
 
     step    1 for whole numbers, a hundredth of the range otherwise
     digits  decimals of its values; as many as the step has, and at least two, by default
     live    whether the page also reruns while the slider is held
+    chips   values to try, as buttons below it
     """
     name = settings.key(key, of)
     first = number_in_address(name, label, low, high, start)
@@ -88,6 +90,7 @@ def slide(
         "help": help or "",
         "disabled": disabled,
         "live": live,
+        "chips": list(chips.items()),
         "value": value,
         "heard": heard,
         "scale": asdict(scale),

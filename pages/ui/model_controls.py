@@ -41,6 +41,7 @@ POSTERIORS = {"dynamics": "window", "position": "linear"}
 K_RANGE, D_RANGE = (2, palette.MAX_STATES), (1, 6)
 TAU_RANGE, GAMMA_RANGE, SEED_RANGE = (0.01, 3.0), (0.0, 0.99), (0, 9999)
 GAMMA_START = 0.3
+CHIPS = {"Hard": 0.1, "Default": 0.99, "Soft": 3.0}  # temperatures to try
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,19 @@ def choose(
     models: Sequence[str] | None = None,
     of: str = "",
     advanced: Any = None,
+    curves: dict[str, Any] | None = None,
 ) -> Choice:
     """Show the controls and return the model that they describe.
 
     The arguments after `n_samples` are defaults; `of` names the recording that they belong to. States defined by `kept_by`
-    are fitted to repeated values by default. Rare controls go to `advanced`, by default a new expander.
+    are fitted to repeated values by default. Rare controls go to `advanced`, by default a new expander. `curves` receives a
+    place below each slider.
     """
+
+    def reserve(name: str) -> None:
+        if curves is not None:
+            curves[name] = st.container(key=f"gdm-curve-{name}")
+
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
     name = one_of("Model", {name: MODELS[name] for name in offered}, key="model", help=_list_models(offered))
@@ -105,6 +113,7 @@ def choose(
         of=of,
         help="Number of states. Too many split one behaviour. Unsure? Open Suggest settings.",
     )
+    reserve("n_states")
     help_tau = "Softness: low values switch abruptly, high values blend. Dragging previews; releasing refits."
     tau = slide(
         "Temperature (τ)",
@@ -113,8 +122,10 @@ def choose(
         0.01,
         key="tau",
         disabled=not soft,
+        chips=CHIPS,
         help=help_tau if soft else f"{MODELS[name]} has hard states.",
     )
+    reserve("temperature")
     stickiness = _choose_stickiness(soft, name)
     with advanced or st.expander("Advanced", icon=":material/tune:"):
         if advanced is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from typing import Any, NoReturn
@@ -66,6 +66,7 @@ class Frame:
     card: Any
     below: Any
     rare: Any = None
+    curves: dict[str, Any] = field(default_factory=dict)  # places below the sliders of model_controls
 
     @cached_property
     def advanced(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,3 +143,37 @@ def test_differences_mark_samples_with_another_strongest_state():
     found, share = mark_differences(states, others)
     np.testing.assert_array_equal(found, np.array([[np.nan] * 2, [0, 1], [np.nan] * 2, [np.nan] * 2]))
     assert share == pytest.approx(1 / 3)
+
+
+# ---- scores below sliders -------------------------------------------------------------------------------------------
+def accuracies(*values: float) -> dict[float, dict[str, float]]:
+    return {k: {"elbo_test": 1.0, "matched_accuracy": value} for k, value in enumerate(values, start=2)}
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (accuracies(0.5, 0.9, 0.895), "State accuracy 0.50 to 0.90: best at K 3, 4"),
+        (accuracies(0.9, 0.905), "State accuracy 0.90 to 0.91: hardly depends on K"),
+        ({2: {"elbo_test": -3.0}, 3: {"elbo_test": -1.0}}, "Held-out score -3.00 to -1.00: best at K 3"),
+        ({2: {"elbo_test": float("nan")}, 3: {"elbo_test": -1.0}}, ""),
+        (accuracies(0.9), ""),
+    ],
+)
+def test_curve_names_all_values_that_are_as_good_as_the_best(known, words):
+    from pages.lab.curves import curve_html
+
+    made = curve_html("n_states", known)
+    assert re.findall("<p>(.*)</p>", made) == [words or "Scores at other values follow in idle time."]
+    assert made.count("class=best") == (
+        len(words.rpartition("K")[2].split(",")) if "best at" in words else made.count("<i ")
+    )
+
+
+@pytest.mark.parametrize(("bound", "verdict"), [(None, "beats"), (5.0, "beats"), (7.98, "level"), (9.0, "below")])
+def test_elbo_is_above_only_if_it_also_beats_the_rival(bound, verdict):
+    from pages.lab.card import with_rival
+
+    (row,) = with_rival([Score("ELBO per sample", 8.0, 6.0, "linear AR(1)", spread=0.1, digits=2, ahead=2.0)], bound)
+    assert row.verdict == verdict
+    assert "linear AR(1)" in dict(row.references)

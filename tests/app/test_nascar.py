@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import PRESETS
 from gdm_core.analysis import inference
+from gdm_core.engine import Priority
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
 from gdm_core.models.loading import model_from_bytes
@@ -70,6 +71,16 @@ def test_precomputed_results_equal_a_refit(engine, name):
         kept = found.result.states.soft(number)
         assert np.abs(again.predict_proba(trials)[0] - kept).mean() < 0.05
         np.testing.assert_allclose(found.result.model().predict_proba(trials)[0], kept, atol=0.02)
+
+
+def test_idle_time_fills_curves_and_other_seeds(engine):
+    app = opened()
+    for _ in range(3):
+        app.run()
+    shown = text(app)
+    assert shown.count("State accuracy 0") == 2
+    mine = [job for job in engine.jobs if job.name.startswith(("ask-n_states", "ask-temperature", "ask-rival"))]
+    assert {job.priority for job in mine} == {Priority.LOW}
 
 
 def test_five_seeds_are_fitted_and_scored(engine):

@@ -25,7 +25,8 @@ async (modules) => {
   place.style.cssText = "width:300px;margin-bottom:30px";
   box.append(place);
   const scale = { min: 0, max: 100, step: 1, digits: 0 };
-  const common = { key: "first", label: "First", help: "What it does.", disabled: false, live: true, value: 50, heard: 0, scale };
+  const about = { key: "first", label: "First", help: "What it does." };
+  const common = { ...about, disabled: false, live: true, value: 50, heard: 0, scale, chips: [["Hard", 10]] };
   const show = (more = {}) => draw({
     data: { ...common, ...more },
     parentElement: place,
@@ -195,3 +196,9 @@ def test_touch_drags_the_slider(phone):
     thumb = page.get_by_role("slider", name="First", exact=True)
     assert _sent(page)[-1][0] == float(thumb.input_value()) >= 60
     expect(page.get_by_text("100", exact=True).first).to_have_css("opacity", "1")  # phones have no hover
+
+
+def test_chip_sends_its_value_once(page):
+    page.get_by_role("button", name="First: 10").click()
+    assert _sent(page) == [(10, False)]
+    expect(page.get_by_role("slider", name="First", exact=True)).to_have_value("10")

@@ -15,7 +15,7 @@ function build(parent) {
       <button type="button" hidden aria-describedby="${id}-help"><svg viewBox="0 0 24 24" aria-hidden="true">
         <circle cx="12" cy="12" r="10"/><path d="M9.1 9a3 3 0 0 1 5.8 1c0 2-3 3-3 3M12 17h.01"/></svg></button></div>
     <div class="rail"><output for="${id}" aria-hidden="true"></output><input type="range" id="${id}"></div>
-    <div class="ends" aria-hidden="true"><span></span><span></span></div>
+    <div class="ends" aria-hidden="true"><span></span><span></span></div><div class="chips"></div>
     <p class="help" role="tooltip" id="${id}-help"></p>`;
   parent.replaceChildren(root);
   const find = (name) => root.querySelector(name);
@@ -108,6 +108,20 @@ function show(view, value) {
 
 const words = (value, { digits }) => value.toFixed(digits);
 
+function showChips(view, { label, disabled, chips }) {
+  const row = view.root.querySelector(".chips");
+  row.hidden = !chips.length;
+  if (row.children.length !== chips.length) row.replaceChildren(...chips.map(() => document.createElement("button")));
+  chips.forEach(([name, value], i) => {
+    const chip = Object.assign(row.children[i], { type: "button", disabled, textContent: `${name} ${value}` });
+    chip.setAttribute("aria-label", `${label}: ${value}`);
+    chip.onclick = () => {
+      move(view, value);
+      settle(view);
+    };
+  });
+}
+
 export default function ({ data, parentElement, setStateValue }) {
   const view = (parentElement.gdmSlider ??= build(parentElement));
   const { key, label, help, disabled, live, scale, value, heard } = data;
@@ -129,6 +143,7 @@ export default function ({ data, parentElement, setStateValue }) {
   const moved = !ours && view.value !== null && value !== view.value; // by the page: a link or a button
   if (!ours) view.settled = value;
   show(view, ours ? view.value : value);
+  showChips(view, data);
   if (moved) announce(view, false);
   // Streamlit also calls this when newer data arrive while the slider stays.
   return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
