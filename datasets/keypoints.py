@@ -20,7 +20,7 @@ from .readers.delimited import sniff
 from .readers.doubts import Answers, unanswered
 from .readers.filling import fill_parts
 from .readers.flat import flat_columns
-from .readers.hdf import read_analysis
+from .readers.hdf import read_hdf
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
 from .readers.quality import LOW_SCORE, QualityReport, channel_quality, outlier_mask, percent
 from .readers.roles import Role, columns_with, find_recording_columns, format_cell, is_numeric, numeric_values
@@ -33,8 +33,8 @@ __all__ = [
     "looks_like_keypoints", "read", "read_annotation", "read_any", "report", "standardise", "with_labels",
 ]  # fmt: skip
 
-READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".npz", ".parquet", ".xlsx")
-_HDF = (".h5", ".hdf5", ".hdf")
+READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".nwb", ".npz", ".parquet", ".xlsx")
+_HDF = (".h5", ".hdf5", ".hdf", ".nwb")
 FILL_SECONDS = 30.0  # longest gap of a part that pages fill before computing features
 MAX_NOTES = 6  # on single recordings
 _SENSOR = re.compile(
@@ -69,7 +69,7 @@ def read(
 def _read_tracking(source: Source, rate_hz: float | None) -> KeypointTable | None:
     """Read a tracker's file, or return None for a table."""
     if source.suffix in _HDF and not source.packed:
-        return read_analysis(source, rate_hz)
+        return read_hdf(source, rate_hz)
     if source.suffix == ".npz" and not source.packed:
         return read_pose_arrays(source, rate_hz)
     if source.suffix in (".csv", ".tsv", ".txt"):
@@ -123,7 +123,7 @@ def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | No
         known = table.understand_trials({}, trials)
         notes.append(f"the time column was not used ({error})")
     rows = np.concatenate([its for _, its in known.order.trials])
-    arrays = [_take(numeric_values(table.frame.iloc[:, j]).astype(np.float32), rows) for j in at]
+    arrays = [known.order.take(numeric_values(table.frame.iloc[:, j]).astype(np.float32), rows) for j in at]
     rate = rate_hz if rate_hz is not None or known.clock is None else known.clock.rate_hz
     found = assemble([columns[j] for j in at], arrays, rate, table.name)
     several = tuple((name, len(its)) for name, its in known.order.trials) if len(known.order.trials) > 1 else ()
@@ -135,11 +135,6 @@ def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | No
     codes, names = pd.factorize(table.frame[words], sort=True)
     labels = np.where(rows < 0, -1, codes[rows]).astype(np.int64)
     return with_labels(found, labels, [format_cell(name) for name in names])
-
-
-def _take(values: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """Return rows of a column, NaN for -1."""
-    return np.where(rows < 0, np.float32(np.nan), values[rows])
 
 
 def _find_recordings(table: Table) -> tuple[list[tuple[str, npt.NDArray[np.int64]]], list[str]]:

@@ -220,10 +220,10 @@ class Table:
             whole = np.array_equal(rows, np.arange(self.n_rows))  # do not copy a large single trial
             if resample_to_fixed_step:
                 rows = rows[rows >= 0]
-            values = y if whole else _take(y, rows)
+            values = y if whole else known.order.take(y, rows)
             if drop_outliers:
                 values = np.where(outlier_mask(values), np.float32(np.nan), values)
-            place = None if position is None else _take(position, rows)
+            place = None if position is None else known.order.take(position, rows)
             label = None if labels is None else np.where(rows < 0, -1, labels[rows])
             if resample_to_fixed_step and clock is not None and usual is not None:
                 bridge = max(fill_seconds, 3 / usual)  # irregular steps are not gaps
@@ -310,13 +310,6 @@ def _clock(times: Times, order: Order, name: str) -> Clock:
     steps = [np.diff(order.seconds[rows[rows >= 0]]) for _, rows in order.trials]
     inside = np.concatenate(steps)
     return clock_from_steps(order.seconds, times.unit, inside[np.isfinite(inside)], name, times.start)
-
-
-def _take(values: npt.NDArray[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Return rows of values [T, N], NaN for -1."""
-    taken = values[rows]
-    taken[rows < 0] = np.nan
-    return taken
 
 
 def _start_time(clock: Clock, rows: npt.NDArray[np.int64], rate: float) -> float:

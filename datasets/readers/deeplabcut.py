@@ -84,13 +84,20 @@ def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
     columns = [(a or "animal", p, _MANGLED.sub("", x)) for a, p, x in zip(animals, parts, axes, strict=True)]
     arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in range(first, width)]
     numbers = numeric_values(frame.iloc[:, 0]).astype(np.float64) if first else np.full(len(frame), np.nan)
-    if not np.isfinite(numbers).all() or (np.diff(numbers) == 1).all():
-        return assemble(columns[first:], arrays, rate_hz, source.name)
-    order = arrange(numbers, [(source.name, np.arange(len(frame)))], CERTAIN, frames=True)
-    at = np.concatenate([its for _, its in order.trials])
-    arrays = [np.where(at < 0, np.float32(np.nan), values[at]) for values in arrays]
+    notes: tuple[str, ...] = ()
+    if np.isfinite(numbers).all() and (np.diff(numbers) != 1).any():
+        arrays, notes = complete(numbers, arrays, source.name, frames=True)
     found = assemble(columns[first:], arrays, rate_hz, source.name)
-    return replace(found, notes=(*order.notes, *found.notes))
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def complete(
+    times: npt.NDArray[np.float64], arrays: list[npt.NDArray[Any]], name: str, frames: bool = False
+) -> tuple[list[npt.NDArray[Any]], tuple[str, ...]]:
+    """Return the columns of a tracker with NaN for frames that the file lacks, and notes."""
+    order = arrange(times, [(name, np.arange(len(times)))], CERTAIN, frames)
+    rows = np.concatenate([its for _, its in order.trials])
+    return [order.take(values, rows) for values in arrays], order.notes
 
 
 def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: float | None, name: str) -> KeypointTable:

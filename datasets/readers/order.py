@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,12 +33,26 @@ class Order:
     seconds   [T] times of the file's rows
     notes     sentences about what was done
     doubts    questions that the times do not answer
+    same      [T] row that stands for the rows of its time, to average them; None without repeats
     """
 
     trials: tuple[tuple[str, Rows], ...]
     seconds: Floats
     notes: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    same: Rows | None = None
+
+    def take(self, values: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
+        """Return rows of values [T, N], NaN for -1, averaged over the rows of a time if that was chosen."""
+        if self.same is not None:
+            known = np.isfinite(values)
+            total, count = np.zeros(values.shape), np.zeros(values.shape)
+            np.add.at(total, self.same, np.where(known, values, 0))
+            np.add.at(count, self.same, known)
+            values = np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(values.dtype)
+        taken = values[rows]
+        taken[rows < 0] = np.nan
+        return taken
 
 
 def arrange(seconds: Floats, trials: Sequence[tuple[str, Rows]], answers: Answers, frames: bool = False) -> Order:
@@ -65,23 +80,31 @@ def arrange(seconds: Floats, trials: Sequence[tuple[str, Rows]], answers: Answer
         named = [one for each in named for one in _reorder(*each, choice)]
         if choice == "sort":
             notes.append(f"rows were sorted by time, which went back at {plural(sum(back), 'row')}")
+    means: Rows | None = None
     same = sum(int((np.diff(times) == 0).sum()) for _, _, times in named)
     if same:
-        usual: tuple[str, ...] = ("first", "keep", "spread")
+        usual: tuple[str, ...] = ("first", "average", "recordings", "keep", "spread")
         rounded = same > _OFTEN * sum(len(rows) for _, rows, _ in named)
         question = (
-            f"{plural(same, 'row')} repeat the time of the row before. Use the first row of each time, keep all rows, or "
-            "spread the rows evenly because times are rounded?"
+            f"{plural(same, 'row')} repeat the time of the row before. Use the first row of each time or the average, put them "
+            "into several recordings, keep all rows, or spread the rows evenly because times are rounded?"
         )
         doubts.append(Doubt("repeats", question, usual[::-1] if rounded else usual))
         choice = doubts[-1].chosen(answers)
-        named = [_resolve_repeats(name, rows, times, choice) for name, rows, times in named]
+        if choice == "average":
+            means = np.arange(len(seconds))
+            for _, rows, times in named:
+                new = np.concatenate([[True], np.diff(times) != 0])
+                means[rows] = rows[new][np.cumsum(new) - 1]
+        named = [one for each in named for one in _resolve_repeats(*each, choice)]
         if choice == "spread":
             for _, rows, times in named:
                 seconds[rows] = times
-        elif choice == "first":
-            notes.append(f"{plural(same, 'row')} that repeat a time were left out")
-    return _complete(named, seconds, notes, doubts, answers, frames)
+        elif choice in ("first", "average"):
+            notes.append(
+                f"{plural(same, 'row')} that repeat a time were {'averaged' if choice == 'average' else 'left out'}"
+            )
+    return replace(_complete(named, seconds, notes, doubts, answers, frames), same=means)
 
 
 def _known_times(times: Floats) -> Floats:
@@ -127,15 +150,20 @@ def _reorder(name: str, rows: Rows, times: Floats, choice: str) -> list[tuple[st
     return [(f"{name} part {i + 1}", *piece) for i, piece in enumerate(pieces)]
 
 
-def _resolve_repeats(name: str, rows: Rows, times: Floats, choice: str) -> tuple[str, Rows, Floats]:
+def _resolve_repeats(name: str, rows: Rows, times: Floats, choice: str) -> list[tuple[str, Rows, Floats]]:
     new = np.concatenate([[True], np.diff(times) != 0])
-    if choice == "first":
-        return name, rows[new], times[new]
+    if choice in ("first", "average"):
+        return [(name, rows[new], times[new])]
     if choice == "keep" or new.all():
-        return name, rows, times
+        return [(name, rows, times)]
+    if choice == "recordings":
+        turn = np.arange(len(times)) - np.flatnonzero(new)[np.cumsum(new) - 1]  # first, second, ... row of its time
+        parts = [turn == i for i in range(turn.max() + 1)]
+        return [(f"{name} part {i + 1}", rows[part], times[part]) for i, part in enumerate(parts)]
     at = np.flatnonzero(new)
     usual = float(np.median(np.diff(times[at]))) if len(at) > 1 else 1.0
-    return name, rows, np.interp(np.arange(len(times)), [*at, len(times)], [*times[at], times[at[-1]] + usual])
+    spread = np.interp(np.arange(len(times)), [*at, len(times)], [*times[at], times[at[-1]] + usual])
+    return [(name, rows, spread)]
 
 
 def _complete(

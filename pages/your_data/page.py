@@ -23,7 +23,7 @@ from pages.ui.downloads import download
 from pages.ui.uploads import uploader
 from pages.your_data import example, intake
 
-KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5"]
+KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "nwb"]
 
 
 def choose_file() -> files.OpenFile | None:

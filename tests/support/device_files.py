@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import h5py
 import numpy as np
 import pandas as pd
 from openpyxl import Workbook
 
 from tests.support.file_corpus import (
     AT,
+    BODY,
     KINDS,
     PLAIN,
     THREE,
@@ -289,6 +291,38 @@ add("workbook named CSV", written(frame(), "excel"), outcome="refused")
 add("Parquet with durations", written(frame(pd.to_timedelta(AT, unit="s")), "parquet"), "a.parquet")
 add("NPZ with milliseconds", npz(y=VALUES, time_ms=AT * 1000), "a.npz")
 add("NPY of complex numbers", npy(VALUES * 1j), "a.npy", outcome="refused")
+
+
+def nwb(times: Any = AT, rate: float | None = None, parts: tuple[str, ...] = BODY) -> bytes:
+    """Return poses of two animals as the extension ndx-pose stores them."""
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        file.attrs["nwb_version"] = "2.7.0"
+        first = None
+        for a, animal in enumerate(("mouse1", "mouse2")):
+            group = file.create_group(f"processing/behavior/{animal}")
+            group.attrs["neurodata_type"] = "PoseEstimation"
+            for p, part in enumerate(parts):
+                series = group.create_group(part)
+                series.attrs["neurodata_type"] = "PoseEstimationSeries"
+                series["data"], series["confidence"] = XY[:, a, p], np.full(N, 0.9)
+                if rate:
+                    series["starting_time"] = 0.0
+                    series["starting_time"].attrs["rate"] = rate
+                elif first:  # as pynwb writes times that are the same
+                    series["timestamps"] = h5py.SoftLink(first)
+                else:
+                    series["timestamps"], first = times, f"{series.name}/timestamps"
+    return out.getvalue()
+
+
+NWB = (("mouse1", "mouse2"), ("ear", "nose", "tail"))  # HDF5 sorts names
+SORTED = XY[:, :, [1, 0, 2]]
+add("NWB poses", nwb(), "a.nwb", values=SORTED, names=NWB)
+add("NWB poses with a rate", nwb(rate=50.0), "a.nwb", values=SORTED, names=NWB, rate=50)
+late = np.insert(SORTED, 30, np.full((4, 2, 3, 2), np.nan), axis=0)
+add("NWB poses that lack frames", nwb(np.where(np.arange(N) < 30, AT, AT + 0.4)), "a.nwb", values=late, names=NWB)
+add("NWB without poses", nwb(parts=()), "a.nwb", outcome="refused")
 add("HDF5 of another kind", hdf({"y": VALUES}), "a.h5", outcome="refused")
 add("Git pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n", outcome="refused")
 add("rich text", r"{\rtf1\ansi\deff0 {\fonttbl {\f0 Arial;}} time, c1, c2}" + "\n", "a.txt", outcome="refused")

@@ -214,6 +214,12 @@ restart = np.concatenate([AT[:30], AT[:30]])
 add("time restarts", text(frame(restart)), outcome="asked", asks={"order": "recordings"}, trials=(30, 30))
 twice = np.insert(np.arange(N), 30, 29)
 add("a repeated time", text(frame().iloc[twice]), outcome="asked", asks={"repeats": "first"})
+halves = np.repeat(AT, 2)
+doubled = np.repeat(VALUES, 2, axis=0) + np.tile([0.0, 0.5], N)[:, None]
+pairs = {"first": VALUES, "average": VALUES + 0.25, "recordings": np.vstack([VALUES, VALUES + 0.5])}
+for answer, expected in pairs.items():
+    add(f"two rows for each time, {answer}", text(frame(halves, values=doubled)), outcome="asked", asks={"repeats": answer},
+        values=expected, trials=(N, N) if answer == "recordings" else ())  # fmt: skip
 add("times rounded to seconds", text(frame(np.floor(AT + 1e-9))), outcome="asked", asks={"repeats": "spread"})
 add("unreadable time in a row", PLAIN.replace("\n2.0,", "\nsoon,", 1))
 add("trials", text(frame(np.tile(AT[:30], 2), trial=np.repeat([1, 2], 30))), trials=(30, 30))
