@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_TRIALS = 10_000
+_UNIT = re.compile(r" *[(\[]([^)\]]+)[)\]]$")
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,7 @@ class Table:
         fill_seconds: float = 0.0,
         drop_outliers: bool = False,
         position_is_channel: bool = True,
+        units: Mapping[str, str] | None = None,
     ) -> Trials:
         """Convert the table to Trials, one for each value of the group column; raise DataError in doubt.
 
@@ -195,6 +198,7 @@ class Table:
         fill_seconds    interpolate gaps up to this length; longer ones stay missing
         drop_outliers   treat outliers as missing, before filling
         position_is_channel      use the two position columns as channels too
+        units           channel -> unit that its name ends in; values are not converted
         """
         checked = self._check_roles(roles)
         channels = self._channels(checked, position_is_channel)
@@ -215,6 +219,7 @@ class Table:
         placed = tuple(columns_with(checked, Role.POSITION))
         position = self._read_values(placed) if placed else None
         labels, label_names = self._labels(checked)
+        named = tuple(with_unit(name, units[name]) if units and name in units else name for name in channels)
         trials: list[Trial] = []
         for group, rows in known.order.trials:
             whole = np.array_equal(rows, np.arange(self.n_rows))  # do not copy a large single trial
@@ -231,7 +236,7 @@ class Table:
             values, _ = fill_gaps(values, round(fill_seconds * rate))
             values.flags.writeable = False  # lets the trial keep it without a copy
             start = 0.0 if clock is None else _start_time(clock, rows, rate)
-            trials.append(Trial(values, rate, channels, labels=label, position=place, name=group, start_seconds=start))
+            trials.append(Trial(values, rate, named, labels=label, position=place, name=group, start_seconds=start))
         return Trials(tuple(trials), self.name, label_names)
 
     def _check_roles(self, roles: Mapping[str, Role | str] | None) -> dict[str, Role]:
@@ -303,6 +308,17 @@ def read(source: Readable, name: str | None = None, sheet: str | None = None, an
         frame, roles, opened.name, (*made.notes, *remarks, *joined, *notes), made.sheets, made.sheet, answers or {},
         made.doubts, animals, made.rate_hz,
     )  # fmt: skip
+
+
+def unit_of(name: str) -> str:
+    """Return the unit in brackets at the end of a name, or an empty string."""
+    found = _UNIT.search(name)
+    return found[1] if found else ""
+
+
+def with_unit(name: str, unit: str) -> str:
+    """Return a name that ends in this unit."""
+    return f"{_UNIT.sub('', name)} ({unit})" if unit else _UNIT.sub("", name)
 
 
 def _clock(times: Times, order: Order, name: str) -> Clock:

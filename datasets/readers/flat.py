@@ -32,6 +32,7 @@ _WORDS = re.compile(r"[ _.\-]+")
 _MOST_ANIMALS = 50
 _MOST_WORDS = 3  # in the name of an animal
 _CLEAR = 0.5
+SWAP = Doubt("swap", "Are animals and parts the other way round?", ("no", "yes"))  # asked by a switch
 Split = dict[str, tuple[str, str]]  # stem -> animal, part
 
 
@@ -63,6 +64,8 @@ def flat_columns(
         (*animal_of[found["stem"]], AXES[found["axis"].lower()]) if found and found["stem"] in stems else ("", "", "")
         for found in split
     ]
+    if SWAP.chosen(answers or {}) == "yes":
+        columns = [(part, animal, axis) for animal, part, axis in columns]
     return columns, doubts
 
 

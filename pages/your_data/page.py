@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import streamlit as st
 
 from datasets import keypoints, tables
-from datasets.readers.flat import flat_columns
+from datasets.readers.flat import SWAP, flat_columns
 from gdm_core.errors import DataError, GdmError
 from pages.lab import Dataset
 from pages.lab.recording import recording_page
@@ -112,8 +112,12 @@ def choose_reading(file: files.OpenFile) -> files.OpenFile:
     start = keypoints.looks_like_keypoints(table)
     if not switch("Read as keypoints", start, key="posed", of=file.scope, help=text):
         return file
+    swapped = switch(
+        "Swap animals and parts", False, key="swapped", of=file.scope, help="Check the picture of one frame."
+    )
     with questions:
-        answers = ask(lambda given: files.pose_doubts(file, given), table.columns)
+        given = {SWAP.key: "yes"} if swapped else {}
+        answers = ask(lambda found: files.pose_doubts(file, found), table.columns, given)
     return files.as_poses(file, answers)
 
 

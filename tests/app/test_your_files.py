@@ -18,6 +18,7 @@ from pages.lab.upload import table as check
 from pages.lab.upload.file import OpenFile, TableOptions
 from pages.lab.upload.poses import PoseOptions, from_poses, select
 from tests.support.controls import control
+from tests.support.file_corpus import kind
 from tests.support.scripts import same_from_script
 from tests.support.table_files import npz
 from tests.support.your_data_page import REPAIRS, fitted, html, read, uploaded, waves
@@ -104,6 +105,23 @@ def test_edited_roles_select_the_channels(session):
     assert roles["channel 2"] == "ignore"
     data = intake.from_table(file, TableOptions(tuple(roles.items())))
     assert data.train[0].channels == ("channel 1",)
+
+
+def test_script_repeats_answers_and_units(session):
+    content = pd.DataFrame({"time": np.arange(80) * 20, "c": np.sin(np.arange(80))}).to_csv(index=False).encode()
+    options = TableOptions((("time", "time"), ("c", "channel")), (("unit", "ms"),), units=(("c", "mm"),))
+    data = intake.from_table(read("ticks.csv", content), options)
+    assert (data.train[0].rate_hz, data.train[0].channels) == (50, ("c (mm)",))
+    for theirs in same_from_script(data, {"ticks.csv": content}):
+        assert (theirs[0].rate_hz, theirs[0].channels) == (50, ("c (mm)",))
+
+
+def test_script_repeats_swapped_animals_and_parts(session):
+    named = kind("poses with named animals")
+    swapped = intake.as_poses(read("poses.csv", named.content), {"swap": "yes"})
+    assert (swapped.content.animals, swapped.content.parts) == named.names[::-1]
+    data = from_poses(swapped, PoseOptions(10.0, "keypoints", tuple(REPAIRS.items())))
+    assert same_from_script(data, {"poses.csv": named.content})[0][0].channels == data.train[0].channels
 
 
 def test_contradicting_roles_raise_an_error(session):

@@ -166,10 +166,12 @@ class TableOptions:
     fill_seconds: float = 0.0
     drop_outliers: bool = False
     position_is_channel: bool = True
+    units: tuple[tuple[str, str], ...] = ()
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Table.to_trials`."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("roles", "answers")}
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("roles", "answers")}
+        return given | {"units": dict(self.units)}
 
 
 def from_table(file: OpenFile, options: TableOptions) -> Dataset:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import streamlit as st
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.spatial.distance import pdist, squareform
 
 from datasets import keypoints
 from datasets.keypoints import FeatureSet, KeypointTable
@@ -141,9 +143,14 @@ def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
 
 
 def draw_frame(table: KeypointTable) -> Figure:
-    """Draw the frame with the most parts, one symbol per animal, as proof that animals and parts are right."""
+    """Draw the frame with the most parts, one symbol per animal, joined by lines, as proof that animals and parts are right."""
     xy = np.asarray(table.xy)
     t = int(np.isfinite(xy).all(axis=2).sum(axis=(1, 2)).argmax())
+    bones = [
+        points("lines", *xy[t, a][:, pair], showlegend=False, line={"width": 1, "color": COLOURS[a % 3]})
+        for a in range(len(table.animals[: len(SYMBOLS)]))
+        for pair in map(list, table.edges or _connect(xy[t, a]))
+    ]
     traces = [
         points(
             "markers+text", xy[t, a, 0], xy[t, a, 1], text=[plain(part) for part in table.parts], name=plain(animal),
@@ -154,8 +161,20 @@ def draw_frame(table: KeypointTable) -> Figure:
     where = axis("", scaleanchor="y", showgrid=False), axis("", autorange="reversed", showgrid=False)
     caption = f"Frame {t:,}: one symbol for each animal."
     return figure(
-        traces, caption, f"Body parts of {len(traces)} animals in one frame.", 300, xaxis=where[0], yaxis=where[1]
+        [*bones, *traces],
+        caption,
+        f"Body parts of {len(traces)} animals in one frame.",
+        300,
+        xaxis=where[0],
+        yaxis=where[1],
     )
+
+
+def _connect(xy: np.ndarray) -> list[tuple[int, int]]:
+    """Return pairs of parts [2, P] that connect all with the shortest lines."""
+    seen = np.flatnonzero(np.isfinite(xy).all(axis=0))
+    tree = minimum_spanning_tree(squareform(pdist(xy[:, seen].T) + 1e-6)).nonzero()
+    return [(int(seen[i]), int(seen[j])) for i, j in zip(*tree, strict=True)]
 
 
 def read_selection(file: OpenFile) -> tuple[tuple[int, ...], tuple[int, ...]]:

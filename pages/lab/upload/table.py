@@ -12,7 +12,7 @@ import streamlit as st
 from datasets.readers.doubts import Doubt
 from datasets.readers.quality import QualityReport
 from datasets.readers.roles import is_numeric, numeric_values
-from datasets.tables import Role, Table
+from datasets.tables import Role, Table, unit_of
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
 from gdm_core.text import first_of
@@ -36,6 +36,7 @@ ROLE_HELP = (
     "time: the clock. channel: modelled. position: x and y of a map, also modelled. label: expert labels, not modelled. "
     "group: one trial per value. score: confidence of a tracker."
 )
+UNIT_HELP = "A label in figures and exports: values are not converted. The time unit is set on the left."
 MAX_LINES, MAX_POINTS = 6, 1_200
 FEW_OUTLIERS = 0.01  # share of all values up to which outliers are ignored by default
 EXTREME = 3.0  # ranges of the middle 90% beyond it
@@ -72,7 +73,10 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
     text = "Whether x and y are channels too."
     known = Role.POSITION in roles.values()
     place = not known or switch("Model position too", True, key="places", of=of, help=text, at=advanced)
-    return TableOptions(tuple(roles.items()), tuple(answers.items()), rate or None, resample, fill, outliers, place)
+    units = tuple(edited_units(file).items())
+    return TableOptions(
+        tuple(roles.items()), tuple(answers.items()), rate or None, resample, fill, outliers, place, units
+    )
 
 
 def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -> Sequence[Doubt]:
@@ -129,8 +133,17 @@ def edited_roles(file: OpenFile) -> dict[str, str]:
     return {name: row["role"] or str(Role.IGNORE) for name, row in zip(table.roles, rows, strict=True)}
 
 
+def edited_units(file: OpenFile) -> dict[str, str]:
+    """Return the units that the user changed in the editor of this file."""
+    table = file.content
+    assert isinstance(table, Table)
+    _, rows = edited(_key(file), _guessed(table))
+    found = {name: (row["unit"] or "").strip() for name, row in zip(table.roles, rows, strict=True)}
+    return {name: unit for name, unit in found.items() if unit != unit_of(name)}
+
+
 def _guessed(table: Table) -> list[dict[str, Any]]:
-    return [{"role": str(role)} for role in table.roles.values()]
+    return [{"role": str(role), "unit": unit_of(name)} for name, role in table.roles.items()]
 
 
 def _key(file: OpenFile) -> str:
@@ -140,10 +153,12 @@ def _key(file: OpenFile) -> str:
 def table_panel(file: OpenFile, options: TableOptions) -> bool:
     """Show roles, report and channels; return True if the table can be fitted."""
     table = answered(file, dict(options.answers))
+    rows, _ = edited(_key(file), _guessed(table))
     guessed = pd.DataFrame(
         {
             "column": list(table.roles),
-            "role": [row["role"] for row in edited(_key(file), _guessed(table))[0]],
+            "role": [row["role"] for row in rows],
+            "unit": [row["unit"] for row in rows],
             "missing": [f"{100 * missing(table, name):.3g}%" for name in table.columns],
             "examples": [_examples(table.frame[name]) for name in table.columns],
         }
@@ -158,7 +173,8 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
             column_config={
                 "role": st.column_config.SelectboxColumn(
                     "role", options=[str(role) for role in Role], required=True, help=ROLE_HELP
-                )
+                ),
+                "unit": st.column_config.TextColumn("unit", max_chars=20, help=UNIT_HELP),
             },
         )
     with shell.panel("report", "Data quality"):
