@@ -130,3 +130,9 @@ def test_sampled_indices_follow_their_probabilities():
     draws = hmm.sample_index(np.broadcast_to(np.log(p), (20_000, 3)), rng)
     share = np.bincount(draws, minlength=3) / len(draws)
     assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / len(draws))).all()
+
+
+def test_nan_evidence_reaches_the_likelihood():
+    table, first, moves = chain(np.random.default_rng(0), 9, 3)
+    table[4] = np.nan
+    assert np.isnan(hmm.posterior(table, first, moves, np.arange(9) == 0).log_likelihood)
