@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.linalg import lapack
 from torch import Tensor, nn
 
 from gdm_core.maths.gaussian import GaussianPath
@@ -48,7 +47,7 @@ class Path(NamedTuple):
 class _Solve(torch.autograd.Function):
     """Solve for (J^-1 h, J^-1 (h + e), log |J|); the second is a draw if e ~ N(0, J).
 
-    Forward and backward passes are banded LAPACK solves in float64 on the CPU, without loops over samples.
+    Forward and backward passes run in float64 on the CPU.
     """
 
     @staticmethod
@@ -57,7 +56,7 @@ class _Solve(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         path = GaussianPath(*(part.detach().double().numpy(force=True) for part in (diagonal, below, linear)))
         both = np.stack([path.linear, path.linear + noise.detach().double().numpy(force=True)], -1)  # [R, D, 2]
-        solved = _solve(path, both)
+        solved = path.solve(both)
         ctx.path, ctx.solved, ctx.like = path, solved, linear
         return (
             torch.as_tensor(solved[..., 0]).to(linear),
@@ -68,7 +67,7 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         of_mean, of_draw, of_determinant = (part.double().numpy(force=True) for part in upstream)
-        pulled = _solve(ctx.path, np.stack([of_mean, of_draw], -1))  # [R, D, 2]
+        pulled = ctx.path.solve(np.stack([of_mean, of_draw], -1))  # [R, D, 2]
         solved = ctx.solved
         diagonal = -pulled @ np.swapaxes(solved, 1, 2)
         below = np.zeros_like(diagonal)
@@ -80,14 +79,6 @@ class _Solve(torch.autograd.Function):
         diagonal = (diagonal + np.swapaxes(diagonal, 1, 2)) / 2
         linear = pulled.sum(-1)
         return tuple(torch.as_tensor(part).to(ctx.like) for part in (diagonal, below, linear, pulled[..., 1]))  # type: ignore[return-value]
-
-
-def _solve(path: GaussianPath, right: np.ndarray) -> np.ndarray:
-    """Return J^-1 times right-hand sides [R, D, M]."""
-    solution, info = lapack.dpbtrs(path.factor, right.reshape(-1, right.shape[-1]), lower=1)
-    assert info == 0
-    result: np.ndarray = solution.reshape(right.shape)
-    return result
 
 
 def solve_path(diagonal: Tensor, below: Tensor, linear: Tensor, noise: Tensor | None = None) -> Path:
