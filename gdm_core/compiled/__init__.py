@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numba
+import numpy as np
+import numpy.typing as npt
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -24,3 +26,8 @@ def compiled(function: Function) -> Function:
     except RuntimeError as error:  # numba finds no folder that it may write
         logging.getLogger(__name__).info("Each process compiles %s itself: %s", function.__name__, error)
         return cast(Function, numba.njit(nogil=True, fastmath=_FAST)(function))
+
+
+def as_floats(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return values as contiguous float64 that may be written to, so that a loop is compiled for one type."""
+    return np.require(values, np.float64, ("C", "W"))

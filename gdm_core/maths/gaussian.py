@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.compiled import gaussians
+from gdm_core.compiled import as_floats, gaussians
 from gdm_core.errors import FitError
 
 Float = npt.NDArray[np.float64]
@@ -47,7 +46,7 @@ class GaussianPath:
     @cached_property
     def factor(self) -> tuple[Float, Float]:
         """Blocks [T, D, D] of the lower Cholesky factor of J: on its diagonal, and left of it."""
-        lower, left, positive = gaussians.factorise(*map(as_blocks, (self.diagonal, self.below)))
+        lower, left, positive = gaussians.factorise(*map(as_floats, (self.diagonal, self.below)))
         if not positive:
             raise FitError("The posterior of the latent path has no positive precision.")
         return lower, left
@@ -59,7 +58,7 @@ class GaussianPath:
 
     def solve(self, right: Float) -> Float:
         """Return J^-1 times right-hand sides [T, D, M]."""
-        return gaussians.solve(*self.factor, as_blocks(right))
+        return gaussians.solve(*self.factor, as_floats(right))
 
     def filtered_mean(self, onward: Float) -> Float:
         """Return the mean [T, D] of each sample given those up to it.
@@ -124,11 +123,6 @@ class GaussianPath:
             self.below + share * (other.below - self.below),
             self.linear + share * (other.linear - self.linear),
         )
-
-
-def as_blocks(values: npt.NDArray[Any]) -> Float:
-    """Return values as compiled loops take them."""
-    return np.require(values, np.float64, ("C", "W"))
 
 
 def products(left: Float, right: Float) -> Float:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.compiled import chains
+from gdm_core.compiled import as_floats, chains
 from gdm_core.compiled.chains import LOG_ZERO
 
 Float = npt.NDArray[np.float64]
@@ -133,8 +133,7 @@ def most_probable_path(chain: ChainPosterior) -> npt.NDArray[np.int64]:
 def _prepare(log_likelihoods: Float, log_initial: Float, log_transitions: Float) -> tuple[Float, Float, Float, Float]:
     """Return evidence [T, K], initial and transition log-probabilities above LOG_ZERO, and the transitions' exponentials."""
     evidence, first, moves = (
-        np.ascontiguousarray(np.maximum(part, LOG_ZERO), np.float64)
-        for part in (log_likelihoods, log_initial, log_transitions)
+        as_floats(np.maximum(part, LOG_ZERO)) for part in (log_likelihoods, log_initial, log_transitions)
     )
     moves = moves[None] if moves.ndim == 2 else moves
     return evidence, first, moves, np.exp(moves)
