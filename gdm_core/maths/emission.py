@@ -74,9 +74,11 @@ class Emission:
 
     def sample(self, x: Float, rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """Sample observations [..., N] of latents [..., D]."""
-        y = self.mean(x).astype(np.float32)
-        y += rng.standard_normal(y.shape, dtype=np.float32) * np.sqrt(self.noise).astype(np.float32)
-        return y
+        noise = rng.standard_normal((*x.shape[:-1], len(self.noise)), dtype=np.float32)
+        noise *= np.sqrt(self.noise).astype(np.float32)
+        noise += x.astype(np.float32) @ self.loadings.T.astype(np.float32)
+        noise += self.offset.astype(np.float32)
+        return noise
 
     def precision(self, mask: Float) -> Float:
         """Return C' R^-1 C [T, D, D] over the observed channels of each sample."""

@@ -121,15 +121,21 @@ class ComponentScores:
         result: Float = jacobian - 0.5 * (squares + rest * (LOG_2PI + np.log(self.residual_variance)))
         return result
 
-    def sample_residual(self, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float32]:
-        """Sample noise [..., N] orthogonal to the basis."""
-        basis = self.basis.astype(np.float32)
-        noise = rng.standard_normal((*shape, basis.shape[0]), dtype=np.float32)
-        if basis.shape[0] == basis.shape[1]:
-            return np.zeros_like(noise)
-        across: npt.NDArray[np.float32] = (noise - (noise @ basis) @ basis.T).astype(np.float32)
-        across *= (np.sqrt(self.residual_variance) / self.weight).astype(np.float32)
-        return across
+    def sample(self, x: Float, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+        """Sample observations [..., N] of scores [..., D]: `expand(x)`, and noise orthogonal to the basis."""
+        basis, weight = self.basis.astype(np.float32), self.weight.astype(np.float32)
+        scores = (x * self.scale).astype(np.float32)
+        noise: npt.NDArray[np.float32] | None = None
+        if len(basis) > len(self.scale):
+            noise = rng.standard_normal((*x.shape[:-1], len(basis)), dtype=np.float32)
+            noise *= np.float32(np.sqrt(self.residual_variance))
+            scores -= noise @ basis
+        y: npt.NDArray[np.float32] = scores @ basis.T
+        if noise is not None:
+            y += noise
+        y /= weight
+        y += self.center.astype(np.float32)
+        return y
 
 
 @dataclass(frozen=True)

@@ -69,10 +69,9 @@ def test_filter_across_gaps_is_causal():
 
 
 @pytest.mark.parametrize("transitions", ["sticky", "recurrent", pytest.param("recurrent_only", marks=pytest.mark.bulk)])
-def test_slds_equals_its_filter_over_the_whole_recording(transitions, monkeypatch):
+def test_slds_equals_its_filter_over_the_whole_recording(transitions):
     y = recording()
     model = SLDS(**FEW, n_iter=3, n_restarts=1, transitions=transitions).fit(y)
-    monkeypatch.setattr(filtering, "RUN_UP", len(y))  # a single block
     belief = filtering.filter_up_to(np.arange(len(y)), model.scaler_.apply(y), model._parameters)
     np.testing.assert_allclose(model.filter(y), hmm.softmax(belief.log_weight)[0], atol=1e-6)
 

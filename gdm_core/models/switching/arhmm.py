@@ -107,13 +107,7 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
         back = np.maximum(origins[:, None] - np.arange(self.config.lags), 0)
         history = np.broadcast_to(series.x[back], (n_paths, *back.shape, series.x.shape[1]))  # [P, O, L, D]
         _, x = sample_forward(p.dynamics, chain, z, history, horizon, rng)
-        return self._observe(x, rng)
-
-    def _observe(self, x: npt.NDArray[Any], rng: np.random.Generator) -> Array:
-        """Sample observations [..., N] from scores [..., D]."""
-        clean = self._scores.expand(x).astype(np.float32)
-        result: Array = clean + self._scores.sample_residual(clean.shape[:-1], rng)
-        return result
+        return self._scores.sample(x, rng)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         rng = np.random.default_rng(seed)
@@ -128,4 +122,8 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
         later, x = sample_forward(p.dynamics, p.transitions, z[None, lags - 1 : lags], history, n_samples - lags, rng)
         z[lags:] = later[0, 0]
         path = np.concatenate([first, x[0, 0]])
-        return self._observe(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)
+        return (
+            self._scores.sample(path, rng),
+            np.eye(self.config.n_states, dtype=np.float32)[z],
+            path.astype(np.float32),
+        )
