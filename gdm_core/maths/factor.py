@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.compiled import as_floats, switching
 from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaps import interpolate_gaps
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
@@ -100,25 +101,19 @@ class FactorModel:
             return observed.y, np.zeros_like(observed.y)
         path = self._path(observed)
         variance = np.einsum("nd,tde,ne->tn", self.loadings, path.variance, self.loadings) + self.noise
-        return self._complete(observed, path), np.where(observed.mask == 0, np.sqrt(variance), 0.0)
+        return self._complete(observed, path.mean), np.where(observed.mask == 0, np.sqrt(variance), 0.0)
 
     def fill(self, y: npt.NDArray[Any]) -> Float:
         """Return y [T, N] with missing entries estimated from the whole recording."""
         observed = Observed.prepare([y])
-        return observed.y if observed.mask is None else self._complete(observed, self._path(observed))
+        return observed.y if observed.mask is None else self._complete(observed, self._path(observed).mean)
 
-    def _complete(self, observed: Observed, path: GaussianPath) -> Float:
-        return np.where(observed.mask == 0, self._emission.mean(path.mean), observed.y)
+    def _complete(self, observed: Observed, x: Float) -> Float:
+        return np.where(observed.mask == 0, self._emission.mean(x), observed.y)
 
     def fill_causally(self, y: npt.NDArray[Any]) -> Float:
         """Return y [T, N] with missing entries estimated from past and present observations only."""
-        observed = Observed.prepare([y])
-        if observed.mask is None:
-            return observed.y
-        onward = np.tile(np.diag(1 / self.step), (len(y), 1, 1))
-        onward[-1] = 0.0
-        mean = self._path(observed).filtered_mean(onward)
-        return np.where(observed.mask > 0, observed.y, self._emission.mean(mean))
+        return self._filter(y, *self.filter_start())[2]
 
     def inputs(self, y: npt.NDArray[Any]) -> Float:
         """Return the least-squares factors of complete samples y [T, N] and a constant: [T, D + 1]."""
@@ -132,18 +127,20 @@ class FactorModel:
 
     def filter_step(self, mean: Float, covariance: Float, y: npt.NDArray[Any]) -> tuple[Float, Float, Float]:
         """Return the filtered mean and covariance after one sample [N], and the sample with its gaps filled."""
-        observed = Observed.prepare([y[None]])
-        precision, linear = self._emission.information(observed)
-        after, spread = self._filter(mean[None], covariance[None], precision, linear)
-        filled = np.where(np.isfinite(y), y, self._emission.mean(after[0]))
-        return after[0], spread[0], filled
+        mean, covariance, filled = self._filter(y[None], mean, covariance)
+        return mean, covariance, filled[0]
 
-    def _filter(self, mean: Float, covariance: Float, precision: Float, linear: Float) -> tuple[Float, Float]:
-        """Run the Kalman steps of many samples [T], each from the previous filtered estimate."""
-        prior = np.linalg.inv(covariance + np.diag(self.step))
-        after = np.linalg.inv(prior + precision).astype(np.float64)
-        pulled = (prior @ mean[..., None])[..., 0] + linear
-        return (after @ pulled[..., None])[..., 0], after
+    def _filter(self, y: npt.NDArray[Any], mean: Float, covariance: Float) -> tuple[Float, Float, Float]:
+        """Return the filtered mean and covariance after samples y [T, N], and y filled from the past."""
+        observed, d = Observed.prepare([y]), len(self.step)
+        step, one = np.diag(self.step), np.zeros((1, 1))
+        first = one[0], as_floats(mean[None]), as_floats(covariance[None] + step)
+        walk = one, np.zeros((1, d)), np.eye(d, d + 1)[None], step[None]
+        # One state, so the filter is that of Kalman.
+        found = switching.filter_path(np.arange(len(y)), *self._emission.information(observed), *first, *walk)
+        means, covariances = found[1][:, 0], found[2][:, 0]
+        filled = observed.y if observed.mask is None else self._complete(observed, means)
+        return means[-1], covariances[-1], filled
 
 
 @dataclass(frozen=True, eq=False)

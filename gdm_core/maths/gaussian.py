@@ -60,18 +60,6 @@ class GaussianPath:
         """Return J^-1 times right-hand sides [T, D, M]."""
         return gaussians.solve(*self.factor, as_floats(right))
 
-    def filtered_mean(self, onward: Float) -> Float:
-        """Return the mean [T, D] of each sample given those up to it.
-
-        onward   [T, D, D] what the step to the next sample adds to the precision of each sample
-        """
-        n, d = self.linear.shape
-        own = _time_first(_factor_blocks(self.factor, d)[0])
-        eliminated, info = lapack.dtbtrs(self.factor, self.linear.reshape(-1, 1), uplo="L")
-        assert info == 0
-        precision = own @ own.swapaxes(1, 2) - onward
-        return np.asarray(np.linalg.solve(precision, own @ eliminated.reshape(n, d, 1))[..., 0])
-
     @cached_property
     def log_determinant(self) -> float:
         """Log-determinant of the precision."""
