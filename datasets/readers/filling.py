@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.gaps import gap_lengths
+
+if TYPE_CHECKING:
+    from gdm_core.maths.factor import FactorModel
 
 Floats = npt.NDArray[np.floating[Any]]
 Bool = npt.NDArray[np.bool_]
@@ -64,6 +66,8 @@ def _fit_walk(xy: Floats, lag: int) -> tuple[FactorModel, Floats, float]:
 
     With x + iy as a complex number per part, the covariance of steps does not depend on the heading.
     """
+    from gdm_core.maths.factor import FactorModel  # its loops are compiled, which only filling should wait for
+
     z = xy[:, 0].astype(np.float64) + 1j * xy[:, 1]
     steps = z[lag:] - z[:-lag]
     seen = np.isfinite(steps)

@@ -113,7 +113,7 @@ class FactorModel:
 
     def fill_causally(self, y: npt.NDArray[Any]) -> Float:
         """Return y [T, N] with missing entries estimated from past and present observations only."""
-        return self._filter(y, *self.filter_start())[2]
+        return self._filter(y, *self.filter_start())[2] if np.isnan(y).any() else y.astype(np.float64)
 
     def inputs(self, y: npt.NDArray[Any]) -> Float:
         """Return the least-squares factors of complete samples y [T, N] and a constant: [T, D + 1]."""

@@ -21,9 +21,9 @@ def loaded_by(modules: str, *candidates: str) -> set[str]:
 
 def test_imports_load_no_heavy_packages():
     modules = ["datasets", *(f"datasets.{path.stem}" for path in (ROOT / "datasets").glob("[!_]*.py"))]
-    assert loaded_by(", ".join(modules), "torch", "streamlit", "plotly", "altair", "fastf1") == set()
+    assert loaded_by(", ".join(modules), "torch", "numba", "streamlit", "plotly", "altair", "fastf1") == set()
     library = "gdm_core, gdm_core.trials, gdm_core.errors, gdm_core.models.gdm.config"
-    assert loaded_by(library, "torch", "scipy", "distributed") == set()
+    assert loaded_by(library, "torch", "numba", "scipy", "distributed") == set()
 
 
 def test_type_stub_names_every_export():

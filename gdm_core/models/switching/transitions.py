@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.compiled import as_floats
+from gdm_core.compiled import transitions as loops
 from gdm_core.errors import ConfigError
 from gdm_core.maths.gaussian import products
 from gdm_core.maths.hmm import ChainPosterior, log_normalise, row_max
@@ -78,6 +80,12 @@ class Transitions:
         """
         if not self.recurrent:
             return log_normalise(self.bias)[0]
+        last = vars(self).get("_last")
+        if last is None or last[0] is not x or last[1] is not covariance:  # EM asks for each table twice
+            last = vars(self)["_last"] = (x, covariance, self._table(x, covariance))
+        return last[2]
+
+    def _table(self, x: Float, covariance: Float | None) -> Float:
         into = _shifted(x) @ self.weights.T  # [T, K]
         table = into[:, None, :] + self.bias
         for part, step in self._steps(_shifted(x), covariance):
@@ -96,22 +104,17 @@ class Transitions:
 
     def path_derivatives(self, x: Float, chain: ChainPosterior) -> tuple[float, Float, Float]:
         """Return E_q(z)[log p(z | x)], its gradient [T, D] and the blocks [T, D, D] of its negative Hessian in x."""
-        n, d = x.shape
-        gradient, precision = np.zeros((n, d)), np.zeros((n, d, d))
-        before, outer = _shifted(x), _outer(self.weights)
-        value = float(np.vdot(chain.reached, before @ self.weights.T) + np.vdot(chain.counts, self.bias))
-        for part, step in self._steps(before, None):
-            weight = chain.left_along[:, part]  # [R, n]
-            value -= float(np.vdot(weight, step.total))
-            mixed = (weight[:, None] * step.p).sum(axis=0)  # [K, n]
-            gradient[part] = (chain.reached[part] - mixed.T) @ self.weights
-            mean = step.mean_weights.swapaxes(0, 1)  # [D, R, n]
-            precision[part] = (mixed.T @ outer).reshape(-1, d, d)
-            precision[part] -= products(weight * mean, mean.swapaxes(0, 1)).transpose(2, 0, 1)
-        # Row t holds what the step into sample t says about sample t - 1.
-        gradient[:-1], precision[:-1] = gradient[1:].copy(), precision[1:].copy()
-        gradient[-1], precision[-1] = 0.0, 0.0
-        return value, gradient, precision
+        chances, peak = self._chances()
+        sums, slope, curve = loops.path_derivatives(as_floats(x), chances, as_floats(self.weights), chain.left)
+        value = np.vdot(chain.reached, _shifted(x) @ self.weights.T) + np.vdot(chain.counts, self.bias - peak[:, None])
+        # Row t is about what the step into sample t + 1 says about sample t.
+        slope[:-1] -= chain.reached[1:] @ self.weights
+        return float(value) - sums, -slope, curve
+
+    def _chances(self) -> tuple[Float, Float]:
+        """Return exponentials of `bias` [R, K], relative to the largest one of each row, and its logarithm [R]."""
+        peak = row_max(self.bias)
+        return np.exp(self.bias - peak[:, None]), peak
 
     def fit(
         self, chain: ChainPosterior, starts: Bool, x: Float, covariance: Float | None = None, steps: int = 2
@@ -122,7 +125,7 @@ class Transitions:
         if not self.recurrent:
             counts = chain.counts + self._counts()
             return replace(current, bias=np.log(counts / counts.sum(axis=1, keepdims=True)))
-        value = current.objective(chain, x, covariance)
+        value = current.log_prior() + expected_log_probability(self.expected(x, covariance), chain)
         for _ in range(steps):
             gradient = current.gradient(chain, x, covariance)
             move: Float = np.asarray(np.linalg.solve(current.information(chain, x), gradient), np.float64)
@@ -169,24 +172,15 @@ class Transitions:
         It uses a few thousand evenly spread steps, as the line search needs no exact curvature.
         """
         stride = max(1, len(x) // _INFORMATION_STEPS)
-        x, weight = _shifted(x)[::stride], stride * chain.left_along[:, ::stride]
-        by_row = _Softmax.compute(self, np.ascontiguousarray(x.T), None).p  # [R, K, n]
-        (rows, k), d = self.bias.shape, x.shape[1]
-        split = rows * k
-        matrix = np.diag(np.repeat([BIAS_PENALTY, WEIGHT_PENALTY], [split, k * d]))
-        features = np.concatenate([np.ones((1, len(x))), x.T])  # [1 + D, n]
-        diagonal = np.arange(k)
+        inputs = as_floats(x), self._chances()[0], as_floats(self.weights)
+        own, across, weights = loops.information(*inputs, chain.left, stride)
+        (rows, k), size = self.bias.shape, self.weights.size
+        matrix = np.diag(np.repeat([BIAS_PENALTY, WEIGHT_PENALTY], [rows * k, size]))
         for row in range(rows):
-            spread = (features[:, None] * by_row[row]).reshape((1 + d) * k, -1)
-            heavy = spread * weight[row]
-            block = -(heavy @ spread.T).reshape(1 + d, k, 1 + d, k).transpose(0, 2, 1, 3)
-            block[:, :, diagonal, diagonal] += (heavy @ features.T).reshape(1 + d, k, 1 + d).transpose(0, 2, 1)
-            at_row = slice(row * k, (row + 1) * k)
-            matrix[at_row, at_row] += block[0, 0]
-            cross = block[0, 1:].transpose(1, 2, 0).reshape(k, k * d)
-            matrix[at_row, split:] += cross
-            matrix[split:, at_row] += cross.T
-            matrix[split:, split:] += block[1:, 1:].transpose(2, 0, 3, 1).reshape(k * d, k * d)
+            matrix[row * k : (row + 1) * k, row * k : (row + 1) * k] += own[row]
+        matrix[: rows * k, rows * k :] = across.reshape(rows * k, size)
+        matrix[rows * k :, : rows * k] = across.reshape(rows * k, size).T
+        matrix[rows * k :, rows * k :] += weights.swapaxes(1, 2).reshape(size, size)
         return matrix
 
     def _steps(self, before: Float, covariance: Float | None) -> Iterator[tuple[slice, _Softmax]]:
@@ -234,9 +228,9 @@ class _Softmax:
         """Compute the distribution after samples x [D, n] with covariance [D, D, n]."""
         w, bias = transitions.weights, transitions.bias
         into = w @ x  # [K, n]
-        top, peak = into.max(axis=0), row_max(bias)
+        top = into.max(axis=0)
         # Exponentials of [K, n] and [R, K] multiply: one for each pair of states would cost most of the time.
-        e, b = np.exp(into - top), np.exp(bias - peak[:, None])
+        e, (b, peak) = np.exp(into - top), transitions._chances()
         scale = np.maximum(b @ e, _MIN_SUM)
         p = b[..., None] * e
         p /= scale[:, None]
