@@ -242,7 +242,7 @@ def braking_zones(session: Session) -> tuple[BrakingZone, ...]:
     on, n_laps = np.zeros(len(grid)), 0
     able = [driver for driver in session.drivers if "brake" in driver.available_channels]
     for driver in able[:N_DRIVERS]:
-        clean = driver.laps.number[driver.laps.undisturbed].tolist()
+        clean = driver.laps.number[driver.laps.quick].tolist()
         for lap in lap_samples(session, driver.code, clean).values():
             if "brake" in lap.channels:
                 last = np.clip(np.searchsorted(lap.distance, grid, side="right") - 1, 0, None)
@@ -324,7 +324,7 @@ def phases(session: Session, at: Floats) -> npt.NDArray[np.int64]:
     found = np.zeros(len(at), np.int64)
     if len(ordered) > 1:
         driver = next(one for one in session.drivers if one.has_position and len(one.laps))
-        clean = driver.laps.number[driver.laps.undisturbed].tolist() or driver.laps.number.tolist()
+        clean = driver.laps.number[driver.laps.quick].tolist() or driver.laps.number.tolist()
         speed = corners_of(session, driver.code, clean).mean("minimum speed").mean
         kind = np.where(speed < SLOW_KMH, 2, np.where(speed > FAST_KMH, 4, 3))
         _, _, edges = stretches(session)

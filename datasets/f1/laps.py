@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from gdm_core.text import listed
 
-from .session import FeedError, LapTable, Reason, Session
+from .session import QUICK, FeedError, LapTable, Reason, Session
 
 PARTS = ("Q1", "Q2", "Q3")
 MOST_AROUND_STOP = 10  # laps on each side
-QUICK = 1.07  # times the driver's best; slower qualifying laps are warm-up or cool-down laps
 
 
 @dataclass(frozen=True)

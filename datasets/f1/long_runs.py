@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .laps import QUICK, is_race
-from .session import LapTable, Session
+from .laps import is_race
+from .session import QUICK, LapTable, Session
 from .time_won import Estimate, effective_laps, lap_trend
 
 Floats = npt.NDArray[np.float64]

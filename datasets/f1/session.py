@@ -29,6 +29,7 @@ UNITS = {
 
 # track status codes: 4 safety car, 5 red flag, 6 virtual safety car, 7 virtual safety car ending
 NEUTRALISED = frozenset("4567")
+QUICK = 1.07  # times the driver's best; slower laps are warm-up or cool-down laps
 STEPPED = frozenset({"brake", "gear", "drs"})  # channels that change in steps
 LARGEST_GAP_S = 2.0  # nothing is interpolated over longer gaps
 SMALL_GAP_S, FEWEST_SAMPLES = 0.8, 100  # requirements of a reference lap
@@ -129,6 +130,12 @@ class LapTable:
     def undisturbed(self) -> BoolArray:
         """Return [L] whether each lap is timed, accurate, not neutralised and outside the pits."""
         return self.accurate & self.timed & ~(self.pit_in | self.pit_out | self.neutralised)
+
+    @property
+    def quick(self) -> BoolArray:
+        """Return [L] whether each lap is undisturbed and no cool-down lap."""
+        best = np.min(self.seconds[self.timed], initial=np.inf)
+        return self.undisturbed & (self.seconds <= QUICK * best)
 
     @property
     def stints(self) -> tuple[int, ...]:

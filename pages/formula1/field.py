@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.laps import QUICK, best_laps, ideal_laps, is_race
+from datasets.f1.laps import best_laps, ideal_laps, is_race
 from datasets.f1.time_won import FEWEST_LAPS, Minisectors, minisectors
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import Figure, figure, key_above, plane, points
@@ -93,7 +93,9 @@ def show_lap_times(race: Race) -> None:
         times = ["Best lap", "Mean of clean laps"]
         table_with_csv(lap_times(race.session), "all-drivers", race.stem, times=times, seconds=["Gap"])
         slow = "" if is_race(race.session) else ", and laps over 7% slower than the best"
-        shell.quiet(f"Clean laps: timed accurately, without in-laps, out-laps and safety cars{slow}.")
+        shell.quiet(
+            f"Raw averages; fuel and tyres differ. Clean laps: timed accurately, without in-laps, out-laps and safety cars{slow}."
+        )
 
 
 def lap_times(session: Session) -> pd.DataFrame:
@@ -101,9 +103,7 @@ def lap_times(session: Session) -> pd.DataFrame:
     rows = []
     for driver in session.drivers:
         laps = driver.laps
-        timed, clean = laps.seconds[laps.timed], laps.seconds[laps.undisturbed]
-        if not is_race(session):
-            clean = clean[clean <= QUICK * timed.min(initial=np.inf)]
+        timed, clean = laps.seconds[laps.timed], laps.seconds[laps.undisturbed if is_race(session) else laps.quick]
         rows.append(
             {
                 "Driver": driver.code,

@@ -371,7 +371,7 @@ def strategy(session: Session) -> Figure:
     race = is_race(session)
     shaded = f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC." if race else ""
     shaded += f" Blue: rain on the first driver's laps {wet[0]} to {wet[-1]}." if wet else ""
-    caption = f"One bar per set of tyres; in {'finishing' if race else 'classification'} order. {shaded} {conditions(session)}"
+    caption = f"One bar per set of tyres; in {'finishing' if race else 'classification'} order. {shaded}"
     sides = rows_axis([driver.code for driver in drivers], range=[len(drivers) - 0.4, -0.6])
     place: Dict = {
         "xaxis": axis("lap", showgrid=False),

@@ -26,7 +26,7 @@ from pages.formula1 import (
     sessions,
     states,
 )
-from pages.formula1.comparison import describe
+from pages.formula1.comparison import INTERVALS, describe
 from pages.formula1.data import Race
 from pages.formula1.selection import Place
 from pages.lab.live import background
@@ -128,8 +128,9 @@ def waiting(wait: controls.Waiting) -> NoReturn:
 
 
 def remark(race: Race) -> None:
-    """Show what the session and the chosen laps lack."""
+    """Show how intervals are made, and what the session and the chosen laps lack."""
     session = race.session
+    shell.quiet(INTERVALS)
     if session.simulated:
         shell.quiet("Simulated race on an approximate layout. Choose Real sessions for recorded ones.")
         return

@@ -44,12 +44,13 @@ def line_styles(session: Session, codes: Sequence[str]) -> list[LineStyle]:
 
 
 def field_styles(session: Session, codes: Sequence[str]) -> list[LineStyle]:
-    """Return a line style per driver of the field: the team's colour, and a dash within the team."""
+    """Return a line style per driver of the field: the team's colour, with another lightness and dash for the second."""
     found: list[LineStyle] = []
     teams: list[str] = []
     for code in codes:
         driver = session.driver(code)
-        found.append(LineStyle(readable(driver.colour), DASHES[teams.count(driver.team) % len(DASHES)]))
+        mates = teams.count(driver.team)
+        found.append(LineStyle(_shifted(readable(driver.colour), mates), DASHES[mates % len(DASHES)]))
         teams.append(driver.team)
     return found
 
