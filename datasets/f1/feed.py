@@ -36,11 +36,11 @@ from .loader import (
     Event,
     Progress,
     SessionSlot,
-    corners_file,
     corners_from,
     corners_in_file,
     explain_failure,
     redact,
+    with_found_corners,
     write_schedule,
     write_session,
 )  # fmt: skip
@@ -56,7 +56,6 @@ from .session import (
     Session,
     Spell,
 )  # fmt: skip
-from .trials import FOUND_CORNERS, find_corners
 
 # FastF1's log messages in loading order: completed share, and description
 STEPS = {
@@ -435,10 +434,7 @@ def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool
         return replace(session, rotation=float(found.rotation), corners=corners_from(found.corners, session.reference))
     if corners := corners_in_file(session):
         return replace(session, corners=corners)
-    corners = find_corners(session)
-    note = FOUND_CORNERS if corners else f"No corner data for {session.circuit}."
-    note += f" {corners_file(session).name} (Number, X, Y, Angle) in the folder formula1 of your data can give them."
-    return replace(session, corners=corners, notes=(*session.notes, note))
+    return with_found_corners(session)
 
 
 def _circuit(year: int, key: int, offline: bool, log: FeedLog) -> Any:

@@ -33,7 +33,7 @@ from gdm_core.files import write_whole
 from ..readers.source import refuse_damage
 from ..storage import cache_dir, describe_write_error, file_lock, is_storage_error, move_aside
 from .session import CAR_CHANNELS, CarSamples, Corner, Driver, FeedError, LapTable, Reason, ReferenceLap, Session, Spell
-from .trials import FOUND_CORNERS
+from .trials import FOUND_CORNERS, find_corners
 
 Progress = Callable[[float, str], None]
 
@@ -42,6 +42,7 @@ FIRST_YEAR = 2018  # the feed has no earlier telemetry
 FRESH_S = 12 * 3600.0
 MAX_TURNS = 5  # maximum number of loads to wait for
 PROJECT = Path(__file__).resolve().parents[2]
+NO_CORNERS = "No corner data"
 MOST_NAMED = 3  # stored sessions in an error message
 TIMING_HOST = "livetiming"  # matches the service and its mirror
 METRES_PER_UNIT = 0.1  # feed positions are in tenths of a metre
@@ -254,6 +255,15 @@ def corners_in_file(session: Session) -> tuple[Corner, ...]:
     return corners_from(table.assign(Letter=letters), session.reference)
 
 
+def with_found_corners(session: Session) -> Session:
+    """Return a session with its bends as corners, and a note that says so."""
+    corners = find_corners(session)
+    note = FOUND_CORNERS if corners else f"{NO_CORNERS} for {session.circuit}."
+    note += f" {corners_file(session).name} (Number, X, Y, Angle) in the folder formula1 of your data can give them."
+    earlier = (one for one in session.notes if not one.startswith(NO_CORNERS))
+    return replace(session, corners=corners, notes=(*earlier, note))
+
+
 # ---- loading ----------------------------------------------------------------------------------------------------------
 def years() -> tuple[int, ...]:
     """Return the seasons with telemetry, latest first."""
@@ -335,6 +345,8 @@ def load_session(
     if path.is_file():
         with suppress(DataError):  # damaged files are moved aside under the lock
             found = read_session(path)
+    if found is not None and not found.corners:
+        found = with_found_corners(found)
     if found is None:
         lock = cache_dir("formula1") / ".loading.lock"
         with file_lock(lock, MAX_TURNS * deadline_s, "Loading another Formula 1 session", in_turn):
@@ -343,7 +355,7 @@ def load_session(
                 request = {"task": "session", "year": year, "event": event, "session": session, "target": str(path)}
                 _run(request | {"offline": offline}, where, deadline_s, progress, cancel)
                 found = read_session(path)
-            if not found.corners or any(FOUND_CORNERS in note for note in found.notes):
+            if not found.corners or any(FOUND_CORNERS in text for text in found.notes):
                 with suppress(OSError):  # read-only folder
                     path.unlink(missing_ok=True)  # the next load requests the corners again
     if progress is not None:

@@ -104,12 +104,15 @@ class Habits:
         self.known, rest = find_habits(apart, fitted.places, fitted.aside, fitted.agreement, RETURNS)
         self.every = [*self.known, *([rest] if rest is not None else [])]
         self.names = [f"S{k + 1} {describe(habit)}" for k, habit in enumerate(self.known)]
-        self.names += ["the rest"] * (rest is not None)
+        self.names += ["Rest"] * (rest is not None)
 
     def figures(self) -> dict[str, Callable[[], Figure]]:
         """Return the figures by name."""
-        styles = teams.line_styles(self.race.session, self.race.codes)
-        cost = partial(time_gained.bars, self.found.names, prices(self.every, self.names), "habit", styles)
+        styles, short = (
+            teams.line_styles(self.race.session, self.race.codes),
+            [name.partition(" ")[0] for name in self.names],
+        )
+        cost = partial(time_gained.bars, self.found.names, prices(self.every, short), "habit", styles)
         return {
             "Differences on the map": self.draw_map,
             "Differences along the lap": self.draw_strips,
@@ -117,14 +120,14 @@ class Habits:
         }
 
     def draw_map(self) -> Figure:
-        """Draw the lap in the mixed colours of the states."""
-        circuit, states = self.race.circuit, mixed(self.fitted.places, self.every)
+        """Draw the lap in the colours of the habits at their places."""
+        circuit, states = self.race.circuit, np.column_stack([habit.here for habit in self.every]).astype(np.float32)
         along = ((np.arange(len(states)) + 0.5) * circuit.length / len(states)).astype(np.float32)
         place, segment = circuit.position_at(along), circuit.segment_at(along)
         laps = replace(
             self.race.train, place=place, distance=along, segment=segment, lap=np.zeros(len(states), np.int64), car={}
         )
-        caption = "Mixed, paler colours: several states share the place."
+        caption = "Places of each difference; the strips show how often it is there."
         return circuit_map.circuit_map(circuit, laps, states, caption=caption, names=self.names)
 
     def draw_strips(self) -> Figure:

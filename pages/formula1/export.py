@@ -27,7 +27,6 @@ from pages.formula1.comparison import Between
 from pages.formula1.data import DriverReading, Race, race_of, read
 from pages.lab import Undecoded, View
 from pages.ui import legend, shell
-from pages.ui.exports import link
 
 WAIT_S = 5.0  # for a fit of differences
 Figures = dict[str, Callable[[], Figure | None]]
@@ -84,7 +83,7 @@ def state_figures(race: Race, drivers: Sequence[DriverReading], names: list[str]
 
 def comparison_files(race: Race, found: Between) -> tuple[Figures, Tables]:
     """Return the files of Compare and Corners."""
-    drawn: Figures = {"Picture to share": partial(share.draw, race, found, link())}
+    drawn: Figures = {"Picture to share": lambda: share.draw(race, found)}
     tables: Tables = {"Time gained": partial(time_gained.as_table, found)}
     if len(traces := compare.traces(race, found)) == 2:
         drawn["Telemetry"] = lambda: compare.draw_telemetry(race, found, traces, tuple(telemetry.PANELS))

@@ -358,7 +358,8 @@ def strategy(session: Session) -> Figure:
             traces.append(
                 {"type": "bar", "orientation": "h", "name": name, "y": [row for row, _ in here],
                  "base": [stint.first - 0.5 for _, stint in here], "x": [stint.last - stint.first + 1 for _, stint in here],
-                 "text": [(stint.compound or "?")[0] for _, stint in here], "textposition": "inside", "insidetextanchor": "start",
+                 "text": [(stint.compound or "?")[0] for _, stint in here], "width": 0.75,
+                 "textposition": "inside", "insidetextanchor": "start",
                  "textangle": 0, "textfont": {"color": "#10131a"}, "marker": {"color": COMPOUNDS.get(kind, OTHER)},
                  "hovertemplate": [f"{drivers[row].code} {name.lower()}<br>laps {stint.first} to {stint.last}<extra></extra>"
                                    for row, stint in here]}
@@ -368,17 +369,16 @@ def strategy(session: Session) -> Figure:
         shape("rect", (lap - 0.5, lap + 0.5), (0, 1), yref="paper", fillcolor=colour, opacity=0.35)
         for colour, laps in (("#808696", slow), (BANDS["rain"], wet)) for lap in laps
     ]  # fmt: skip
-    race = is_race(session)
+    race, last = is_race(session), max((stint.last for _, stint in rows), default=1)
     shaded = f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC." if race else ""
     shaded += f" Blue: rain on the first driver's laps {wet[0]} to {wet[-1]}." if wet else ""
     caption = f"One bar per set of tyres; in {'finishing' if race else 'classification'} order. {shaded}"
     sides = rows_axis([driver.code for driver in drivers], range=[len(drivers) - 0.4, -0.6])
     place: Dict = {
-        "xaxis": axis("lap", showgrid=False),
+        "xaxis": axis("lap", showgrid=False, range=[0.5, last + 0.5]),
         "yaxis": sides,
         "shapes": shapes,
         "barmode": "overlay",
-        "bargap": 0.25,
     }
     alt = f"Tyres of {len(drivers)} drivers: {len(rows)} stints."
     return figure(traces, caption, alt, 80 + 20 * len(drivers), **place, **key_above())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-import streamlit as st
-
 from datasets.f1.laps import is_qualifying
 from gdm_studio.plot.figures.base import SMALL, Dict, Figure, figure, headline, note, plain
 from pages.formula1 import corner_cards, laps, teams, time_gained
@@ -14,23 +12,22 @@ from pages.formula1.data import Race
 from pages.ui.exports import link, save_picture
 from pages.ui.plot import plot
 
-LINES = ((0, 48), (440, 74))  # least width in pixels, letters in a line; files are 480 pixels wide
+LINES = ((0, 44), (440, 66))  # least width in pixels, letters in a line; files are 480 pixels wide
 LINE_PX, BAR_PX, MAP_PX, LEFT_PX = 16, 19, 300, 110
 
 
 def show(race: Race, found: Between) -> None:
     """Show the picture and its files."""
-    plot(draw(race, found, link()), key="share", still=True, filename=f"{race.stem}-share")
+    plot(draw(race, found), key="share", still=True, filename=f"{race.stem}-share")
     save_picture("share", f"{race.stem}-share")
-    st.code(link(), language=None, wrap_lines=True)
 
 
-def draw(race: Race, found: Between, address: str) -> Figure:
+def draw(race: Race, found: Between) -> Figure:
     """Draw words, the map by faster driver, and where the time goes, from top to bottom."""
     styles, kind = teams.line_styles(race.session, race.codes), "phase" if "phase" in found.gains else "minisector"
     track = time_gained.gain_map(race.circuit, found.names, found.gains["minisector"], styles)
     bars = time_gained.bars(found.names, found.gains[kind], kind, styles)
-    above, below = words_above(race, found), words_below(race, address)
+    above, below = words_above(race, found), words_below(race)
     title = f"{' vs '.join(found.names)} · {race.session.title}"
     sizes: list[Dict] = [
         {"least": least} | _layout(track["layout"], bars["layout"], [title, *above], below, letters)
@@ -79,23 +76,17 @@ def words_above(race: Race, found: Between) -> list[str]:
     return [time_gained.sentence(found, corner_cards.reason(found, measured)), describe(found)]
 
 
-def words_below(race: Race, address: str) -> list[str]:
+def words_below(race: Race) -> list[str]:
     """Return tyre degradation, and the link."""
     runs = [] if is_qualifying(race.session) else laps.long_runs(race, *laps.kept_choices(race))
     slopes = [
         f"{run.code} {run.compound.lower()} {1000 * run.slope.mean:+.0f} ± {1000 * run.slope.margin:.0f}"
         for run in runs
     ]
-    return [*([f"Tyre degradation (ms/lap, 95% interval): {'; '.join(slopes)}."] if slopes else []), address]
+    tyres = [f"Tyre degradation (ms/lap, 95% interval): {'; '.join(slopes)}."] if slopes else []
+    return [*tyres, link().replace("view=Export", "view=Compare")]
 
 
 def _paragraph(lines: list[str], y: float, shift: float) -> Dict:
-    place = {
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "left",
-        "yanchor": "top",
-        "xshift": 8 - LEFT_PX,
-        "yshift": shift,
-    }
-    return note("<br>".join(map(plain, lines)), 0, y, align="left", font=SMALL, **place)
+    corner = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "top", "align": "left"}
+    return note("<br>".join(map(plain, lines)), 0, y, font=SMALL, xshift=8 - LEFT_PX, yshift=shift, **corner)

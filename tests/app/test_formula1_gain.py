@@ -201,4 +201,4 @@ def test_differences_have_cards_that_add_up(feed):
     table = habits.table()
     assert table["Cost (s/lap)"].sum() == pytest.approx(found.won.whole.mean)
     assert table["Share of lap (%)"].sum() == pytest.approx(100)
-    assert table["Difference"].iloc[-1] == "the rest"
+    assert table["Difference"].iloc[-1] == "Rest"

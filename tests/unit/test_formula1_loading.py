@@ -19,7 +19,8 @@ from fastf1 import Cache
 
 from datasets import formula1
 from datasets.f1 import feed, loader
-from datasets.formula1 import Reason
+from datasets.f1.trials import FOUND_CORNERS
+from datasets.formula1 import Reason, simulate_race
 from datasets.storage import cache_dir, data_dir, file_lock
 from gdm_core.errors import DataError
 from tests.support.formula1 import feed_schedule, raises, ring_driver, ring_session
@@ -150,6 +151,17 @@ def test_session_round_trips_through_the_cache():
         np.testing.assert_array_equal(one.laps.accurate, other.laps.accurate)
     trials = [formula1.to_trials(session, "BBB", channels=("X", "speed")) for session in (before, after)]
     assert trials[0].fingerprint == trials[1].fingerprint
+
+
+def test_stored_session_without_corners_gets_the_found_ones():
+    race = simulate_race("suzuka", drivers=["FLT"], laps=2)
+    stored = replace(race, corners=(), notes=("No corner data for Suzuka: none.", "Another note."))
+    loader.write_session(stored, loader.session_path(2024, "Suzuka", "Race"))
+    opened = formula1.load_session(2024, "Suzuka", "Race", offline=True)
+    assert len(opened.corners) > 10
+    assert opened.notes[0] == "Another note."
+    assert opened.notes[1].startswith(FOUND_CORNERS)
+    assert len(opened.notes) == 2
 
 
 def test_damaged_session_is_moved_aside():

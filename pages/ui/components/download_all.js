@@ -1,6 +1,6 @@
 // The button "Download all": the page answers a click with its files as a zip, to which images of the figures are added.
 
-import { download, render } from "./figure_files.js";
+import { download, renderBoth } from "./figure_files.js";
 
 export default function show({ data, parentElement, setTriggerValue }) {
   const view = (parentElement.gdmDownload ??= build(parentElement));
@@ -32,9 +32,11 @@ function build(parent) {
 async function pack({ package: { zip, figures, surface } }) {
   const images = [];
   for (const [name, figure] of Object.entries(figures)) {
-    for (const format of ["svg", "png"]) images.push([`figures/${name}.${format}`, await render(figure, surface, format)]);
+    const [svg, png] = await renderBoth(figure, surface);
+    images.push([`figures/${name}.svg`, svg], [`figures/${name}.png`, png]);
   }
-  return append(Uint8Array.from(atob(zip), (c) => c.charCodeAt(0)), images);
+  const drawn = await Promise.all(images.map(async ([path, bytes]) => [path, await bytes]));
+  return append(Uint8Array.from(atob(zip), (c) => c.charCodeAt(0)), drawn);
 }
 
 // ---- zip files (APPNOTE.TXT): entries, then a directory of entries, then its end record of 22 bytes ----------------

@@ -5,18 +5,40 @@ const [MM, DPI] = [85, 600];
 // Files are read without this page's fonts, so text is measured in fonts that exist everywhere.
 const FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif";
 
-// Returns the bytes of a figure as SVG or PNG. `refit` returns changes of the layout for a width, if any.
-export async function render({ data, layout, height, refit }, surface, format) {
+const SCALE = ((MM / 25.4) * DPI) / WIDTH; // of a PNG
+
+// Returns the bytes of a figure as SVG or PNG.
+export async function render(figure, surface, format) {
+  const [svg, png] = await renderBoth(figure, surface);
+  return format === "png" ? png : svg;
+}
+
+// Returns promises of the bytes as SVG and PNG, drawn once. `refit` returns changes of the layout for a width, if any.
+export async function renderBoth({ data, layout, height, refit }, surface) {
   const changes = refit?.(WIDTH);
   const size = { width: WIDTH, height: changes?.height ?? height };
   // A transparent picture is unreadable in a document of the other theme.
   const annotations = [...(changes?.annotations ?? layout.annotations ?? []), ...panelLetters({ ...layout, ...changes })];
   const look = { ...layout, ...changes, ...size, annotations, font: { ...layout.font, family: FONT }, paper_bgcolor: surface };
-  const scale = format === "png" ? ((MM / 25.4) * DPI) / WIDTH : 1;
-  const image = await window.Plotly.toImage({ data, layout: look, config: {} }, { format, ...size, scale, imageDataOnly: true });
-  if (format === "png") return Uint8Array.from(atob(image), (c) => c.charCodeAt(0));
+  const image = (options) =>
+    window.Plotly.toImage({ data, layout: look, config: {} }, { ...size, ...options, imageDataOnly: true });
+  const svg = await image({ format: "svg" });
+  // WebGL is a picture of few pixels in an SVG.
+  const png = data.some(({ type }) => type?.endsWith("gl"))
+    ? image({ format: "png", scale: SCALE }).then((text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)))
+    : rasterise(svg, size);
   const inMm = `width="${MM}mm" height="${((MM * size.height) / WIDTH).toFixed(2)}mm"`;
-  return new TextEncoder().encode(image.replace(/width="[\d.]+" height="[\d.]+"/, inMm));
+  return [new TextEncoder().encode(svg.replace(/width="[\d.]+" height="[\d.]+"/, inMm)), png];
+}
+
+async function rasterise(svg, { width, height }) {
+  const picture = new Image();
+  picture.src = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  await picture.decode();
+  const canvas = new OffscreenCanvas(Math.round(width * SCALE), Math.round(height * SCALE));
+  canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(picture.src);
+  return new Uint8Array(await (await canvas.convertToBlob({ type: "image/png" })).arrayBuffer());
 }
 
 // Return a bold letter at the upper left of each panel of a figure with several.
