@@ -73,6 +73,10 @@ def compare_groups(
     tables = []
     for term in _list_terms(design, values, trend):
         if not Model.from_columns(term.effect, term.nuisance, term.design.strata).effect.size:
+            if " × " in term.name:
+                raise DataError(
+                    f"{term.name} cannot be tested: combinations are missing. Compare one factor at a time."
+                )
             raise DataError(f"{term.name!r} is confounded with blocks or covariates. Omit one of them.")
         table = _test_term(term, n_permutations, seed)
         table.loc[~tested, ["p", "statistic", "p_classical"]] = np.nan

@@ -29,7 +29,7 @@ from gdm_core.study.sheet import (
     format_list,
     format_value,
     select_rows,
-)
+)  # fmt: skip
 from gdm_core.text import listed, plural, pluralise
 
 DESIGN, BEFORE, AFTER = "design", "before treatment", "outcome or mediator"
@@ -54,9 +54,8 @@ def classify_column(name: str, values: pd.Series[Any], groups: npt.NDArray[np.in
     """
     known = values.notna().to_numpy()
     if not known.any() or len(np.unique(groups[known])) < len(np.unique(groups)):
-        return ColumnClass(
-            AFTER, f"{name} is unknown in some groups, so it may follow from {between}. Adjust only if planned."
-        )
+        unknown = f"{name} is unknown in some groups, so it may follow from {between}"
+        return ColumnClass(AFTER, f"{unknown}. Adjust only if planned.")
     sizes = pd.crosstab(values.to_numpy()[known], groups[known]).to_numpy()  # [values, groups]
     constant = ((sizes > 0).sum(axis=0) == 1) & (sizes.sum(axis=0) > 1)
     if ((sizes > 0).sum(axis=1) == 1).all() and (constant.any() or len(sizes) <= known.sum() / 2):
@@ -229,15 +228,13 @@ def make_design(question: Question, sheet: Sheet, empty: npt.NDArray[np.bool_]) 
         raise DataError(f"No recording has a value in {format_list(needed)}.")
     factors = [_factor(frame, name) for name in between]
     subject = within or unit
-    if within is not None and within != unit:
-        _check_nested(frame, unit, within)
     keys = [subject, *(between if within else [])] if within == unit else [*dict.fromkeys([subject, unit, *between])]
     groups = frame.groupby(keys, sort=False, dropna=False, observed=True).indices
     rows = [np.asarray(found) for found in groups.values()]
     firsts = frame.iloc[[found[0] for found in rows]]
     _check_units(frame, firsts, unit, unit_word, between, within, blocks)
     if within is not None and within != unit:
-        _check_pairs(firsts, within, between)
+        _check_pairs(frame, firsts, unit, within, between)
     levels = np.stack(
         [[factor.levels.index(value) for value in firsts[factor.name].tolist()] for factor in factors], axis=1
     ).astype(np.int64)
@@ -275,13 +272,16 @@ def make_design(question: Question, sheet: Sheet, empty: npt.NDArray[np.bool_]) 
 
 def _find_litter(frame: pd.DataFrame, unit: str, roles: Sequence[str | None]) -> str | None:
     """Return the column of litters or cages that the comparison does not account for, if several units share one."""
-    for name in [
-        str(c) for c in frame if str(c).casefold().removesuffix("_id") in _LITTERS and c not in (unit, *roles)
-    ]:
-        pairs = frame[[unit, name]].dropna().drop_duplicates()
-        if not pairs[unit].duplicated().any() and pairs[name].duplicated().any() and unit.casefold() not in _LITTERS:
-            return name
-    return None
+    if unit.casefold() in _LITTERS:
+        return None
+    named = [str(c) for c in frame if str(c).casefold().removesuffix("_id") in _LITTERS and c not in roles]
+    return next((name for name in named if is_nested(frame, unit, name)), None)
+
+
+def is_nested(frame: pd.DataFrame, unit: str, column: str) -> bool:
+    """Return whether each unit has one value of a column, and some share it."""
+    pairs = frame[[unit, column]].dropna().drop_duplicates()
+    return not pairs[unit].duplicated().any() and bool(pairs[column].duplicated().any())
 
 
 def _unit(question: Question, sheet: Sheet) -> tuple[str, str]:
@@ -358,15 +358,13 @@ def _check_units(
                 )
 
 
-def _check_nested(frame: pd.DataFrame, unit: str, within: str) -> None:
+def _check_pairs(frame: pd.DataFrame, firsts: pd.DataFrame, unit: str, within: str, between: list[str]) -> None:
+    """Raise DataError if sessions of subjects that are not the units cannot be paired."""
     if found := _find_split(frame, unit, within):
         raise DataError(
             f"within={within!r} is not a subject: {format_count(len(found), unit)} in several of its values "
             f"({format_list(found)}). Use a column such as {unit!r}."
         )
-
-
-def _check_pairs(firsts: pd.DataFrame, within: str, between: list[str]) -> None:
     sizes = firsts.groupby([within, *between], observed=True).size()
     if len(found := sizes[sizes > 1].index.tolist()):
         raise DataError(
@@ -432,30 +430,20 @@ def describe_limits(design: Design, trend: bool, n_permutations: int, n_rows: in
     if len(design.factors) > 1:
         return notes
     factor, word = design.factors[0], design.unit_word
-    sizes = np.bincount(design.levels[:, 0], minlength=len(factor.levels))
-    single = [words for words, n in zip(factor.words, sizes, strict=True) if n == 1]
+    single = format_list([words for words, n in design.sizes.items() if n == 1])
     if single and not trend:
-        notes.append(
-            f"{factor.name} {format_list(single)} has a single {word}, which allows no inference on that group."
-        )
-    least, group = smallest_p(design.levels[:, 0], design.strata), _sizes(design)
+        notes.append(f"{factor.name} {single} has a single {word}, which allows no inference on that group.")
+    least = smallest_p(design.levels[:, 0], design.strata)
     if least >= LEVEL:
         notes += explain_smallest_p(design)
     elif n_rows > 1 and least * n_rows >= LEVEL:
         notes.append(
-            f"With {group} the smallest possible p is {least:.2g}, which exceeds {LEVEL:g} after correction for {n_rows} rows "
-            "(Holm). Compare fewer states or one measure."
+            f"With {_sizes(design)} the smallest possible p is {least:.2g}, which exceeds {LEVEL:g} after correction for {n_rows} "
+            "rows (Holm). Compare fewer states or one measure."
         )
     if n_rows > 1 and n_rows / (n_permutations + 1) >= LEVEL:
-        notes.append(
-            f"{n_permutations:,} permutations are too few for {n_rows} rows: no corrected p can be below {LEVEL:g}."
-        )
-    if len(sizes) == 2 and not trend and min(sizes) > 1:
-        detectable = _detectable(sizes, design.paired)
-        notes.append(
-            f"Power is below 80% for differences smaller than {detectable:.1f} standard deviations between {pluralise(word)}, so a "
-            "non-significant result does not show that there is no difference."
-        )
+        too_few = f"{n_permutations:,} permutations are too few for {n_rows} rows"
+        notes.append(f"{too_few}: no corrected p can be below {LEVEL:g}.")
     return notes
 
 
@@ -469,17 +457,6 @@ def explain_smallest_p(design: Design) -> list[str]:
 
 def _sizes(design: Design) -> str:
     if not design.paired:
-        sizes = np.bincount(design.levels[:, 0], minlength=len(design.factors[0].levels))
-        return f"{format_list(sizes.tolist())} {pluralise(design.unit_word)} in its groups"
+        return f"{format_list(list(design.sizes.values()))} {pluralise(design.unit_word)} in its groups"
     n = len(np.unique(design.subjects))
     return f"{n} pairs" if len(design.factors[0].levels) == 2 else plural(n, design.unit_word)
-
-
-def _detectable(sizes: npt.NDArray[np.int64], paired: bool) -> float:
-    """Return the difference, in sd, that a t test detects with power 0.8."""
-    from statsmodels.stats.power import TTestIndPower, TTestPower
-
-    goal = {"power": 0.8, "alpha": LEVEL}
-    if paired:
-        return float(TTestPower().solve_power(nobs=int(sizes[0]), **goal))
-    return float(TTestIndPower().solve_power(nobs1=int(sizes[0]), ratio=sizes[1] / sizes[0], **goal))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-import numpy as np
 import pandas as pd
 
 from gdm_core import __version__
@@ -28,7 +27,7 @@ SETTINGS = {"n_states": "K", "n_latent": "D", "seed": "random seed"}  # of a mod
 class Compared:
     """What one comparison of a measure did; see `Study.compare`.
 
-    n_tests      rows with a p value
+    n_tests      tests in a correction: of all states, for each factor and their interaction
     n_rare       states that were too rare to test: `minimum` says when
     confidence   level of the intervals, which are not corrected
     is_averaged  whether recordings of one unit under the same condition were averaged
@@ -131,7 +130,7 @@ def _record_comparison(table: pd.DataFrame, correction: str, word: str) -> Compa
     of_states = question.measure in STATE_MEASURES | CHANGE_MEASURES
     return Compared(
         question, about["sizes"], about["unit"], about["averaged"], str(table["test"].iloc[0]).removeprefix("permutation, "),
-        str(table["effect_is"].iloc[0]), about["n_permutations"], int(np.isfinite(table["p"]).sum()),
+        str(table["effect_is"].iloc[0]), about["n_permutations"], about["n_tests"],
         len(about["unused"]) if of_states else 0, correction, about["n_contrasts"], about["control"], describe_minimum(word),
     )  # fmt: skip
 
@@ -263,7 +262,8 @@ def _describe_comparison(one: Compared, word: str) -> str:
     ]
     if one.n_tests > 1:
         by = f"the method of {CORRECTIONS[one.correction]}"
-        sentences.append(f"P values were corrected over {one.n_tests} tests by {by}.")
+        each = " for each factor and their interaction" if len(question.between) > 1 else ""
+        sentences.append(f"P values were corrected over {one.n_tests} tests{each} by {by}.")
     if one.n_contrasts:
         control = f"{question.between[0]} {one.control}"
         sentences.append(

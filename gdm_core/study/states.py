@@ -280,7 +280,7 @@ FEWEST_BOUTS = 10  # or changes, over all compared recordings
 FEWEST_ANIMALS = 3  # all animals if there are fewer
 LEAST_SHARE = 0.0005  # mean over the compared recordings
 MANY_UNUSED = 0.25  # share of rare states from which a sentence says so
-SOFT_SHARE = 0.01  # mean share from which a state that is never the strongest is no reason to fit fewer
+COMMON_SHARE = 0.01  # mean share from which few bouts do not matter, and an unused state is no reason to fit fewer
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
@@ -289,8 +289,8 @@ Ints = npt.NDArray[np.int64]
 class Occurrence:
     """States and changes that are common enough to test in the compared recordings.
 
-    A state is used if it is the strongest in enough bouts of enough animals, and has enough of the reported mean share; hard
-    states are always the strongest.
+    A state is used if it is the strongest in enough animals and has enough bouts or mean share; a hard state is always the
+    strongest where it occurs.
 
     used          [K] mask of states
     used_changes  [K, K] mask of changes from row to column
@@ -323,7 +323,7 @@ class Occurrence:
         n, share = len(np.unique(subjects)), known_mean(counts.usage[rows])
         (bouts, animals), (changes, changing) = count_each(counts.measure("bouts")), count_each(counts.changes)
         fewest = min(FEWEST_ANIMALS, n)
-        used = (bouts >= FEWEST_BOUTS) & (animals >= fewest) & (share >= LEAST_SHARE)
+        used = (animals >= fewest) & (share >= LEAST_SHARE) & ((bouts >= FEWEST_BOUTS) | (share >= COMMON_SHARE))
         common = ((changes >= FEWEST_BOUTS) & (changing >= fewest)).reshape(len(used), len(used))
         unused = {
             name: f"{plural(its_bouts, 'bout')} in {its_animals} of {plural(n, word)}, mean share {its_share:.2%}"
@@ -355,8 +355,8 @@ class Occurrence:
 
 def describe_minimum(word: str) -> str:
     """Return when a state is not tested; `word` is what the sheet calls an animal."""
-    few = f"strongest in fewer than {FEWEST_BOUTS} bouts or {FEWEST_ANIMALS} {pluralise(word)}"
-    return f"{few}, or a mean share below {LEAST_SHARE:.2%}"
+    few = f"strongest in fewer than {FEWEST_ANIMALS} {pluralise(word)}, a mean share below {LEAST_SHARE:.2%}"
+    return f"{few}, or fewer than {FEWEST_BOUTS} bouts and below {COMMON_SHARE:.0%}"
 
 
 def advise_fewer_states(found: Occurrence) -> list[str]:
@@ -364,6 +364,6 @@ def advise_fewer_states(found: Occurrence) -> list[str]:
     n, n_states = len(found.unused), len(found.used)
     if n < 2 or n < MANY_UNUSED * n_states:
         return []
-    if found.unused_share >= SOFT_SHARE:
+    if found.unused_share >= COMMON_SHARE:
         return [f"{n} states are rarely the strongest (mean share up to {found.unused_share:.0%}) and not tested."]
     return [f"{n} of {n_states} states are rare and not tested. Fit fewer, about {max(2, n_states - n)}."]

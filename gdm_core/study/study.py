@@ -290,6 +290,7 @@ class Study:
             "sentences": [comparing.write_sentence(row, measure in SHARES) for _, row in table.iterrows()],
             "sizes": used.sizes, "recordings": names, "unit": used.unit_word, "averaged": len(names) > len(used.units),
             "n_contrasts": len(design.factors[0].levels) - 1 if contrasts else 0, "control": design.factors[0].words[0],
+            "n_tests": int(table["p"].iloc[: len(labels)].notna().sum()),
         }  # fmt: skip
         return table
 

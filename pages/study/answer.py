@@ -206,7 +206,7 @@ def table(opened: OpenStudy, question: Question, finding: Finding) -> None:
         f"{MEASURES.get(question.measure, question.measure).capitalize()}. Means per group. "
         f"Effect: {found['effect_is'].iloc[0]}{unit}. "
         f"Intervals are not adjusted. p: {found.attrs['n_permutations']:,} permutations{over} of {test}. "
-        f"Adjusted p: {CORRECTIONS[question.correction]} over {found['p'].notna().sum()} tests."
+        f"Adjusted p: {CORRECTIONS[question.correction]} over {plural(found.attrs['n_tests'], 'test')}."
         + (f" Equivalent: within ±{margin:g} SD by two one-sided t tests, Holm-adjusted." if margin else "")
     )
     is_pooled = "omega" in found["effect_is"].iloc[0] and len(question.between) == 1 and bool(order_findings(found))

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.errors import GdmError
-from gdm_core.study.design import AFTER, BEFORE, is_number
+from gdm_core.study.design import AFTER, BEFORE, is_nested, is_number
 from gdm_core.study.finding import Finding, answer_question
 from gdm_core.study.methods import describe_plan
 from gdm_core.study.question import Question
@@ -98,12 +98,8 @@ def _find_litters(frame: pd.DataFrame, animal: str | None, between: str, columns
     """Return the columns of which each value has several animals of one group."""
     if animal is None:
         return []
-    found = []
-    for name in columns:
-        pairs, n = frame[[animal, name]].dropna().drop_duplicates(), frame.groupby(name)[between].nunique()
-        is_nested = not pairs[animal].duplicated().any() and pairs[name].duplicated().any() and (n == 1).all()
-        found += [name] if is_nested and len(n) > frame[between].nunique() else []
-    return found
+    nested, n_groups = [c for c in columns if is_nested(frame, animal, c)], frame[between].nunique()
+    return [c for c in nested if frame[c].nunique() > n_groups and (frame.groupby(c)[between].nunique() == 1).all()]
 
 
 def _choose_covariates(

@@ -449,7 +449,7 @@ def test_many_unused_states_give_advice():
     assert "3 of 8 states are rare and not tested. Fit fewer, about 5." in study.notes
     text = write_methods(study, study.compare("usage", "group", n_permutations=9))
     assert "corrected over 5 tests" in text
-    assert "3 rare states (strongest in fewer than 10 bouts or 3 rats" in text
+    assert "3 rare states (strongest in fewer than 3 rats, a mean share below 0.05%" in text
 
 
 def test_soft_state_that_is_never_strongest_is_no_reason_to_fit_fewer():

@@ -225,12 +225,29 @@ def test_limits_of_a_design_are_noted(rng):
     study = valued(value=rng.normal(size=6), group=["a"] * 3 + ["b"] * 3)
     notes = study.compare("value", "group", n_permutations=99).attrs["notes"]
     assert any("cannot reach p < 0.05: with 3, 3 animals" in note.replace("recordings", "animals") for note in notes)
-    assert any("standard deviations" in note for note in notes)
     single = valued(value=rng.normal(size=7), group=["a"] * 3 + ["b"] * 3 + ["c"])
     assert any(
         "'c'" in note or "group c" in note
         for note in single.compare("value", "group", n_permutations=99).attrs["notes"]
     )
+
+
+def test_two_factors_are_corrected_apart_and_need_every_combination(rng):
+    study = labelled(groups=("a", "b"), n=8, sex=["f", "m"] * 8)
+    table = study.compare("usage", ["group", "sex"], n_permutations=99)
+    first = table[table["term"] == "group"]
+    assert first["p_holm"].tolist() == pytest.approx(multipletests(first["p"], method="holm")[1])
+    assert "corrected over 3 tests for each factor and their interaction" in write_methods(study, table)
+    lacking = labelled(groups=("a", "b"), n=8, sex=["f", "m"] * 4 + ["f"] * 8)
+    with pytest.raises(DataError, match="group × sex cannot be tested: combinations are missing"):
+        lacking.compare("usage", ["group", "sex"], n_permutations=9)
+
+
+def test_state_of_one_long_bout_in_each_animal_is_tested():
+    states = {f"r{i}": np.repeat([0, 1, 0], [50 + i, 30, 40]) for i in range(8)}
+    sheet = pd.DataFrame({"recording": list(states), "group": ["a", "b"] * 4})
+    table = Study.from_states(states, sheet).compare("usage", "group", n_permutations=9)
+    assert table["p"].notna().all(), "8 bouts, but a quarter of the time"
 
 
 @pytest.mark.parametrize(
