@@ -16,8 +16,7 @@ from gdm_core.maths.gaps import known_mean, ratio
 from gdm_core.study.design import Design, check_sizes, describe_limits
 from gdm_core.study.means import CONFIDENCE, adjust_values
 from gdm_core.study.permutation import Floats, Model, correct_holm, p_of_two
-from gdm_core.study.sheet import format_list
-from gdm_core.study.text import format_d, format_difference, format_effect, format_p
+from gdm_core.study.text import format_d, format_difference, format_effect, format_list, format_p
 
 PARTIAL = "partial omega squared"
 TAILS = (1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2

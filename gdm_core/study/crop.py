@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.study.sheet import RECORDING, Sheet, find_column, format_list
-from gdm_core.study.text import format_minutes
+from gdm_core.study.sheet import RECORDING, Sheet, find_column
+from gdm_core.study.text import format_list, format_minutes
 from gdm_core.text import plural
 from gdm_core.trials import Trial
 

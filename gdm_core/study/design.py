@@ -19,17 +19,8 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import known_mean
 from gdm_core.study.permutation import Floats, Ints, smallest_p
 from gdm_core.study.question import Question
-from gdm_core.study.sheet import (
-    ANIMAL,
-    RECORDING,
-    Sheet,
-    find_column,
-    format_count,
-    format_items,
-    format_list,
-    format_value,
-    select_rows,
-)  # fmt: skip
+from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, find_column, select_rows
+from gdm_core.study.text import format_count, format_items, format_list, format_value
 from gdm_core.text import listed, plural, pluralise
 
 DESIGN, BEFORE, AFTER = "design", "before treatment", "outcome or mediator"

@@ -18,9 +18,9 @@ from gdm_core.study.flow import Flow
 from gdm_core.study.means import CONFIDENCE
 from gdm_core.study.permutation import Floats, Ints, correct_holm
 from gdm_core.study.question import Question
-from gdm_core.study.sheet import format_value
 from gdm_core.study.states import CHANGE_MEASURES, SHARES
 from gdm_core.study.study import Study
+from gdm_core.study.text import format_value
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from gdm_core.errors import DataError
 from gdm_core.maths.gaps import gap_lengths
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.study.sheet import Sheet, format_items, format_list
+from gdm_core.study.sheet import Sheet
 from gdm_core.study.states import Recording
+from gdm_core.study.text import format_items, format_list
 from gdm_core.text import plural
 from gdm_core.trials import UNLABELLED, Trial, Trials
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -17,7 +15,8 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.states import RESERVED
-from gdm_core.text import first_of, listed, plural, pluralise
+from gdm_core.study.text import did_you_mean, format_count, format_items, format_list, format_value
+from gdm_core.text import listed, pluralise
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
 ROWS_WITHOUT = "Rows of the sheet without a recording"
@@ -27,7 +26,7 @@ _SYNONYMS = {
 }  # fmt: skip
 _YES = {"1", "1.0", "true", "yes", "y", "x", "exclude", "excluded"}
 _NO = {"0", "0.0", "false", "no", "n", "", "-", "keep", "nan", "none"}
-_N_LISTED, MOST_ADVISED = 8, 50  # names in a list; recordings that get a spelling suggestion
+MOST_ADVISED = 50  # recordings that get a spelling suggestion
 _ENDING = re.compile(r"(\.(csv|tsv|txt|npz|npy|h5|hdf5|slp|xlsx|parquet|pq|gz|mp4|avi))+$", re.IGNORECASE)
 
 
@@ -189,13 +188,6 @@ def describe_filters(where: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def did_you_mean(name: str, known: Iterable[Any]) -> str:
-    """Return " (did you mean ...?)" if `known` has similar names, else an empty string."""
-    by_folded = {str(one).casefold(): str(one) for one in known}
-    found = get_close_matches(name.casefold(), by_folded, n=2, cutoff=0.6)
-    return f" (did you mean {' or '.join(repr(by_folded[one]) for one in found)}?)" if found else ""
-
-
 def find_unlisted(cells: Iterable[str], recordings: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     """Return recording without a row -> similar names of rows, in parentheses, and the names of rows without a recording."""
     names, rows = list(recordings), list(cells)
@@ -225,7 +217,7 @@ def _match_names(cells: list[str], recordings: list[str], notes: list[str]) -> l
     hints |= {name: "" for name in recordings if name not in {*present, *hints}}
     also = f" {ROWS_WITHOUT}: {format_list(extra)}." if extra else ""
     if hints:
-        lacking = first_of([f"{name!r}{hint}" for name, hint in hints.items()], _N_LISTED)
+        lacking = format_list([f"{name!r}{hint}" for name, hint in hints.items()])
         raise DataError(
             f"{format_count(len(hints), 'recording')} missing from the sheet: {lacking}.{also} "
             "Correct the name, add a row, or leave the recording out."
@@ -250,29 +242,3 @@ def _is_yes(cell: Any, column: str) -> bool:
     if text in _YES or text in _NO:
         return text in _YES
     raise DataError(f"The column {column!r} contains {str(cell)[:40]!r}; use yes, no or an empty cell.")
-
-
-def format_value(value: Any, column: pd.Series[Any] | None = None) -> str:
-    """Format a value; numbers keep 12 digits, for dates such as 20251003."""
-    if isinstance(value, pd.Timestamp | np.datetime64):
-        return str(pd.Timestamp(value)).removesuffix(" 00:00:00")
-    if isinstance(value, str) and column is not None and pd.api.types.is_numeric_dtype(column.dtype):
-        with contextlib.suppress(ValueError):  # "0.3" matches 0.3 in a numeric column
-            value = float(value)
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
-    return f"{value:.12g}" if number else str(value)
-
-
-def format_count(n: int, word: str) -> str:
-    """Return a phrase such as "1 row is" or "2 rows are"."""
-    return f"{plural(n, word)} {'is' if n == 1 else 'are'}"
-
-
-def format_items(items: Sequence[Any], word: str, status: str) -> str:
-    """Return a sentence such as "2 rows are empty: a, b."."""
-    return f"{format_count(len(items), word)} {status}: {format_list(items)}."
-
-
-def format_list(values: Sequence[Any]) -> str:
-    """Join values with commas; after the first few, state how many more there are."""
-    return first_of([str(value) for value in values], _N_LISTED)

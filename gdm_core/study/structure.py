@@ -11,8 +11,8 @@ import pandas as pd
 
 from gdm_core.study.design import BEFORE, DESIGN, LEVEL, ColumnClass, Design, is_control, is_number
 from gdm_core.study.permutation import Floats, Model, correct_holm
-from gdm_core.study.sheet import RECORDING, format_list, format_value
-from gdm_core.study.text import format_p
+from gdm_core.study.sheet import RECORDING
+from gdm_core.study.text import format_list, format_p, format_value
 from gdm_core.text import listed
 
 _EXPERIMENTS = ("experiment", "study", "project", "assay", "paradigm", "dataset")

@@ -25,7 +25,7 @@ from gdm_core.study.means import adjust_values, tabulate_means
 from gdm_core.study.permutation import Floats
 from gdm_core.study.power import Power, estimate_power
 from gdm_core.study.question import Question
-from gdm_core.study.sheet import RECORDING, Sheet, did_you_mean, find_column, format_list, match_sheet, select_rows
+from gdm_core.study.sheet import RECORDING, Sheet, find_column, match_sheet, select_rows
 from gdm_core.study.states import (
     CHANGE_MEASURES,
     MEASURES,
@@ -40,6 +40,7 @@ from gdm_core.study.states import (
     parse_names,
 )
 from gdm_core.study.structure import Pooling, find_confounds, find_pooling
+from gdm_core.study.text import did_you_mean, format_list
 from gdm_core.trials import Trial
 
 # Fields in the header of a study file.

@@ -10,8 +10,9 @@ import pandas as pd
 from gdm_core.errors import ConfigError
 from gdm_core.maths.gaps import ratio
 from gdm_core.study.finding import STATE_COLUMNS
-from gdm_core.study.sheet import RECORDING, format_list
+from gdm_core.study.sheet import RECORDING
 from gdm_core.study.study import Study
+from gdm_core.study.text import format_list
 from gdm_core.trials import Trial
 
 MOST_S, AROUND_S = 4.0, 0.5  # longest part of a bout in a clip, and its context on either side

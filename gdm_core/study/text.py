@@ -1,11 +1,18 @@
-"""Numbers in sentences: p values, rates, durations."""
+"""Numbers, values and lists in sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from gdm_core.text import first_of, plural
+
+MOST_LISTED = 8  # names in a list
 MINUS = "\N{MINUS SIGN}"  # spreadsheets read a leading hyphen as a formula
 
 
@@ -65,3 +72,36 @@ def _range(low: float, high: float, unit: str) -> str:
 def format_sizes(sizes: Mapping[str, int]) -> str:
     """Return the sizes of groups, such as "control n = 8, treated n = 9"."""
     return ", ".join(f"{name} n = {n}" for name, n in sizes.items())
+
+
+def did_you_mean(name: str, known: Iterable[Any]) -> str:
+    """Return " (did you mean ...?)" if `known` has similar names, else an empty string."""
+    by_folded = {str(one).casefold(): str(one) for one in known}
+    found = get_close_matches(name.casefold(), by_folded, n=2, cutoff=0.6)
+    return f" (did you mean {' or '.join(repr(by_folded[one]) for one in found)}?)" if found else ""
+
+
+def format_value(value: Any, column: pd.Series[Any] | None = None) -> str:
+    """Format a value; numbers keep 12 digits, for dates such as 20251003."""
+    if isinstance(value, pd.Timestamp | np.datetime64):
+        return str(pd.Timestamp(value)).removesuffix(" 00:00:00")
+    if isinstance(value, str) and column is not None and pd.api.types.is_numeric_dtype(column.dtype):
+        with contextlib.suppress(ValueError):  # "0.3" matches 0.3 in a numeric column
+            value = float(value)
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+    return f"{value:.12g}" if number else str(value)
+
+
+def format_count(n: int, word: str) -> str:
+    """Return a phrase such as "1 row is" or "2 rows are"."""
+    return f"{plural(n, word)} {'is' if n == 1 else 'are'}"
+
+
+def format_items(items: Sequence[Any], word: str, status: str) -> str:
+    """Return a sentence such as "2 rows are empty: a, b."."""
+    return f"{format_count(len(items), word)} {status}: {format_list(items)}."
+
+
+def format_list(values: Sequence[Any]) -> str:
+    """Join values with commas; after the first few, state how many more there are."""
+    return first_of([str(value) for value in values], MOST_LISTED)

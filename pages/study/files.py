@@ -23,17 +23,8 @@ from datasets.tables import path_within
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
-from gdm_core.study.sheet import (
-    ANIMAL,
-    RECORDING,
-    find_unlisted,
-    format_items,
-    format_list,
-    match_by_suffix,
-    match_sheet,
-    read_names,
-)  # fmt: skip
-from gdm_core.study.text import format_rates
+from gdm_core.study.sheet import ANIMAL, RECORDING, find_unlisted, match_by_suffix, match_sheet, read_names
+from gdm_core.study.text import format_items, format_list, format_rates
 from gdm_core.text import plural
 from gdm_core.trials import UNLABELLED, Trial
 from pages.lab import live

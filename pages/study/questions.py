@@ -13,8 +13,9 @@ from gdm_core.study.design import AFTER, BEFORE, is_nested, is_number
 from gdm_core.study.finding import Finding, answer_question
 from gdm_core.study.methods import describe_plan
 from gdm_core.study.question import Question
-from gdm_core.study.sheet import ANIMAL, RECORDING, format_value
+from gdm_core.study.sheet import ANIMAL, RECORDING
 from gdm_core.study.states import MEASURES
+from gdm_core.study.text import format_value
 from pages.study import work
 from pages.study.cropping import NOTHING
 from pages.study.sources import OpenStudy
