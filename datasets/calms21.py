@@ -177,9 +177,7 @@ def load(
 
 
 def load_recordings(
-    source: str | Path,
-    split: Split = "train",
-    progress: ProgressCallback | None = None,
+    source: str | Path, split: Split = "train", progress: ProgressCallback | None = None
 ) -> KeypointSet:
     """Load a split's recordings with keypoints in pixels, scores and labels, converting on first use.
 
@@ -204,11 +202,7 @@ def load_recordings(
     return KeypointSet(tables, f"CalMS21 task 1 {split}", source=WHERE_TO_GET)
 
 
-def convert(
-    source: str | Path,
-    split: Split = "train",
-    progress: ProgressCallback | None = None,
-) -> Path:
+def convert(source: str | Path, split: Split = "train", progress: ProgressCallback | None = None) -> Path:
     """Convert the official file to a folder of arrays if needed, and return it.
 
     source         the official JSON or zip, or a folder with them

@@ -202,19 +202,11 @@ def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:
     """
     y = np.asarray(table.xy).reshape(table.n_frames, -1)  # [T, A * 2 * P]
     low = 0 if table.scores is None else int(np.count_nonzero(np.asarray(table.scores) < min_score))
-    return QualityReport(
-        table.n_frames,
-        channel_quality(y, table.channels),
-        low_scores=low,
-        notes=table.notes,
-    )
+    return QualityReport(table.n_frames, channel_quality(y, table.channels), low_scores=low, notes=table.notes)
 
 
 def clean(
-    table: KeypointTable,
-    min_score: float = 0.0,
-    drop_outliers: bool = False,
-    fill_seconds: float = 0.0,
+    table: KeypointTable, min_score: float = 0.0, drop_outliers: bool = False, fill_seconds: float = 0.0
 ) -> KeypointTable:
     """Remove doubtful keypoints and fill gaps, adding notes.
 

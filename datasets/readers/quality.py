@@ -79,10 +79,7 @@ class QualityReport:
                 f"{percent(self.missing_share)}% of the values are missing; the longest gap has "
                 f"{longest.longest_gap:,} samples ({longest.name})"
             )
-        for count, text in (
-            (self.low_scores, "low scores"),
-            (self.outliers, "outliers"),
-        ):
+        for count, text in ((self.low_scores, "low scores"), (self.outliers, "outliers")):
             if count:
                 lines.append(f"{text}: {count:,}")
         return lines + list(self.notes)
