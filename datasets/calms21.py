@@ -161,19 +161,17 @@ def load(
     features: FeatureSet = "keypoints",
     scaling: Scaling = "image",
     progress: ProgressCallback | None = None,
-    reference: Trials | None = None,
 ) -> Trials:
     """Load the published training (70) or test (19) trials with 28 channels of coordinates.
 
-    The paper divides by the image size and then standardises. Models standardise by their training data themselves, so
-    `scaling="image"` suits them; "standardised" standardises by `reference`, the training trials with image scaling.
+    The paper divides by the image size and then standardises, which models do by their training data.
 
     source         the official JSON or zip, or a folder with them
     split          "train" or "test"
     features       "keypoints" as published, or "egocentric"
     progress       called with the share done, 0 to 1, and a sentence
     """
-    return load_recordings(source, split, progress).to_trials(features, scaling, reference=reference)
+    return load_recordings(source, split, progress).to_trials(features, scaling)
 
 
 def load_recordings(

@@ -21,16 +21,16 @@ from .readers.doubts import Answers, unanswered
 from .readers.filling import fill_parts
 from .readers.flat import flat_columns
 from .readers.hdf import read_hdf
-from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
+from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, with_labels
 from .readers.quality import LOW_SCORE, QualityReport, channel_quality, outlier_mask, percent
 from .readers.roles import Role, columns_with, find_recording_columns, format_cell, is_numeric, numeric_values
-from .readers.source import Readable, Source, open_source
+from .readers.source import Readable, open_source
 from .tables import MAX_TRIALS, Table
 from .tables import read as read_table
 
 __all__ = [
     "FILL_SECONDS", "READABLE", "Annotation", "FeatureSet", "KeypointSet", "KeypointTable", "Scaling", "clean", "from_table",
-    "looks_like_keypoints", "read", "read_annotation", "read_any", "report", "standardise", "with_labels",
+    "looks_like_keypoints", "read", "read_annotation", "read_any", "report", "with_labels",
 ]  # fmt: skip
 
 READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".nwb", ".npz", ".parquet", ".xlsx")
@@ -52,35 +52,14 @@ def read(
     rate_hz   frames per second; by default from a table's time column, else 30 with a note
     answers   answers to the doubts of a table
     """
-    if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
-        raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")
-    opened = open_source(source, name)
-    if (tracked := _read_tracking(opened, rate_hz)) is not None:
-        return tracked
-    flat = from_table(read_table(source, name, answers=answers), rate_hz)
-    if flat is None:
+    found = read_any(source, name, rate_hz, answers=answers)
+    posed = from_table(found, rate_hz) if isinstance(found, Table) else found
+    if posed is None:
         raise DataError(
-            f"{opened.name} has no keypoints: neither a DeepLabCut header (scorer, bodyparts, coords) nor two parts with "
+            f"{found.name} has no keypoints: neither a DeepLabCut header (scorer, bodyparts, coords) nor two parts with "
             "columns such as nose_x and nose_y. Open it as a table instead."
         )
-    return flat
-
-
-def _read_tracking(source: Source, rate_hz: float | None) -> KeypointTable | None:
-    """Read a tracker's file, or return None for a table."""
-    if source.suffix in _HDF and not source.packed:
-        return read_hdf(source, rate_hz)
-    if source.suffix == ".npz" and not source.packed:
-        return read_pose_arrays(source, rate_hz)
-    if source.suffix in (".csv", ".tsv", ".txt"):
-        if looks_like_deeplabcut(sniff(source)):
-            return read_deeplabcut_csv(source, rate_hz)
-    elif source.suffix not in (".parquet", ".pq", ".xlsx"):
-        raise DataError(
-            f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. In SLEAP, choose Export Analysis "
-            "HDF5; convert other files with movement or sleap-io."
-        )
-    return None
+    return posed
 
 
 def looks_like_keypoints(table: Table) -> bool:
@@ -185,14 +164,19 @@ def read_any(
     sheet     sheet of a workbook; by default the first with a numeric column
     answers   answers to the doubts of a table
     """
+    if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
+        raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")
     opened = open_source(source, name)
-    tracked = opened.suffix in _HDF
-    if opened.suffix in (".csv", ".tsv", ".txt"):
-        tracked = looks_like_deeplabcut(sniff(opened))
-    elif opened.suffix == ".npz" and not opened.packed:
+    if opened.suffix in _HDF and not opened.packed:
+        return read_hdf(opened, rate_hz)
+    if opened.suffix in (".csv", ".tsv", ".txt") and looks_like_deeplabcut(sniff(opened)):
+        return read_deeplabcut_csv(opened, rate_hz)
+    if opened.suffix == ".npz" and not opened.packed:
         with open_archive(opened) as archive:
-            tracked = "keypoints.npy" in archive.namelist()
-    return read(source, name, rate_hz) if tracked else read_table(source, name, sheet, answers)
+            posed = "keypoints.npy" in archive.namelist()
+        if posed:
+            return read_pose_arrays(opened, rate_hz)
+    return read_table(source, name, sheet, answers)
 
 
 def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:

@@ -233,7 +233,7 @@ class Table:
             if resample_to_fixed_step and clock is not None and usual is not None:
                 bridge = max(fill_seconds, 3 / usual)  # irregular steps are not gaps
                 values, place, label = _resample_trial(clock.seconds[rows], values, place, label, rate, bridge, group)
-            values, _ = fill_gaps(values, round(fill_seconds * rate))
+            values = fill_gaps(values, round(fill_seconds * rate))
             values.flags.writeable = False  # lets the trial keep it without a copy
             start = 0.0 if clock is None else _start_time(clock, rows, rate)
             trials.append(Trial(values, rate, named, labels=label, position=place, name=group, start_seconds=start))
@@ -360,53 +360,35 @@ def _resample_trial(
 
 
 # ---- example files with invented values -----------------------------------------------------------------------------
-_ROWS = 120
-_RATE = 30.0
-
-
-def _example() -> pd.DataFrame:
+def _write_table() -> str:
     """Return two trials of two channels that oscillate fast, then slowly, with labels."""
-    half = _ROWS // 2
-    seconds = np.arange(half) / _RATE
-    fast = np.arange(half) < half // 2
+    n, noise = 60, np.random.default_rng(0).normal(0, 0.02, (2, 60, 2))
+    fast = np.arange(n) < n // 2
     phase = np.cumsum(np.where(fast, 0.8, 0.2))
-    noise = np.random.default_rng(0).normal(0, 0.02, (2, half, 2))
-    trials = [
-        pd.DataFrame(
-            {
-                "trial": trial + 1,
-                "time": seconds.round(4),
-                "channel 1": (np.cos(phase + trial) + noise[trial, :, 0]).round(4),
-                "channel 2": (np.sin(phase + trial) + noise[trial, :, 1]).round(4),
-                "label": np.where(fast, "fast", "slow"),
-            }
-        )
-        for trial in range(2)
-    ]
-    return pd.concat(trials, ignore_index=True)
+    trials = []
+    for trial in range(2):
+        y = np.column_stack([np.cos(phase + trial), np.sin(phase + trial)]) + noise[trial]
+        columns = {"trial": trial + 1, "time": np.arange(n) / 30, "channel 1": y[:, 0], "channel 2": y[:, 1]}
+        trials.append(pd.DataFrame(columns).round(4).assign(label=np.where(fast, "fast", "slow")))
+    return str(pd.concat(trials).to_csv(index=False))
 
 
-def _deeplabcut() -> str:
+def _write_deeplabcut() -> str:
     """Return two animals with three parts each."""
-    parts, animals = ("nose", "neck", "tail_base"), ("mouse1", "mouse2")
     frames = np.arange(60)
-    header = [("scorer", "individuals", "bodyparts", "coords")]
-    columns = []
-    for a, animal in enumerate(animals):
-        for p, part in enumerate(parts):
-            header += [("example", animal, part, axis) for axis in ("x", "y", "likelihood")]
-            columns += [200 + 150 * a + 2 * frames + 40 * np.cos(0.05 * frames) * (1 - p)]
-            columns += [300 + 40 * np.sin(0.05 * frames) * (1 - p), np.full(len(frames), 0.99)]
-    lines = [",".join(row[level] for row in header) for level in range(4)]
-    values = np.column_stack(columns).round(2)
-    lines += [",".join([str(t), *map(str, row)]) for t, row in zip(frames, values.tolist(), strict=True)]
-    return "\n".join(lines) + "\n"
+    columns: dict[tuple[str, ...], Any] = {}
+    for a, animal in enumerate(("mouse1", "mouse2")):
+        for p, part in enumerate(("nose", "neck", "tail_base")):
+            turn = 0.05 * frames
+            values = 200 + 150 * a + 2 * frames + 40 * np.cos(turn) * (1 - p), 300 + 40 * np.sin(turn) * (1 - p), 0.99
+            columns |= {
+                ("example", animal, part, axis): v for axis, v in zip(("x", "y", "likelihood"), values, strict=True)
+            }
+    levels = ("scorer", "individuals", "bodyparts", "coords")
+    return str(pd.DataFrame(columns, frames).round(2).rename_axis(levels, axis=1).to_csv())
 
 
-TEMPLATES: dict[str, Callable[[], str]] = {
-    "table.csv": lambda: _example().to_csv(index=False),
-    "deeplabcut.csv": _deeplabcut,
-}
+TEMPLATES: dict[str, Callable[[], str]] = {"table.csv": _write_table, "deeplabcut.csv": _write_deeplabcut}
 
 
 def template(name: str) -> bytes:

@@ -17,7 +17,7 @@ from gdm_core.trials import FloatArray, IntArray, Trial, Trials, with_recipe
 from ..features import egocentric_features
 from .doubts import Doubt, require_answers
 
-Scaling = Literal["auto", "pixels", "image", "standardised"]
+Scaling = Literal["auto", "pixels", "image"]
 NOWHERE = (0.0, -1.0, -999.0, -9999.0)  # both coordinates of a part that was not found
 FeatureSet = Literal["keypoints", "egocentric"]
 
@@ -156,8 +156,8 @@ class KeypointTable:
         return np.where(low[:, :, None, :], np.float32(np.nan), self.xy)
 
     def _scaled(self, xy: FloatArray, scaling: Scaling) -> npt.NDArray[Any]:
-        if scaling not in ("auto", "pixels", "image", "standardised"):
-            raise ConfigError(f"scaling is {scaling!r}; choose 'auto', 'pixels', 'image' or 'standardised'.")
+        if scaling not in ("auto", "pixels", "image"):
+            raise ConfigError(f"scaling is {scaling!r}; choose 'auto', 'pixels' or 'image'.")
         if scaling == "pixels" or (scaling != "image" and self.image_size is None):
             return xy
         if self.image_size is None:
@@ -247,43 +247,8 @@ class KeypointSet:
         return sum(table.n_frames for table in self.tables)
 
     def to_trials(
-        self,
-        features: FeatureSet = "keypoints",
-        scaling: Scaling = "auto",
-        min_score: float = 0.0,
-        reference: Trials | None = None,
+        self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0
     ) -> Trials:
-        """Convert all recordings to Trials.
-
-        features    "keypoints" or "egocentric"
-        scaling     as in `KeypointTable.to_trial`, or "standardised": image scaling, then zero mean and unit variance
-        min_score   parts with a lower score count as missing
-        reference   trials to standardise by, such as the training trials; by default these
-        """
-        trials = Trials(
-            tuple(table.to_trial(features, scaling, min_score) for table in self.tables),
-            self.name,
-            self.tables[0].label_names,
-        )
-        if scaling != "standardised":
-            return trials
-        return standardise(trials, trials if reference is None else reference)
-
-
-def standardise(trials: Trials, reference: Trials) -> Trials:
-    """Standardise each channel by its mean and standard deviation in `reference`."""
-    if trials.n_channels != reference.n_channels:
-        raise DataError(
-            f"{trials.name!r} has {trials.n_channels} channels, the reference {reference.name!r} {reference.n_channels}."
-        )
-    y = np.concatenate([trial.y for trial in reference])  # [sum T, N]
-    seen = np.isfinite(y).any(axis=0)
-    if not seen.all():
-        bad = ", ".join(np.array(reference[0].channels)[~seen])
-        raise DataError(f"Channel {bad} has no observed value in {reference.name!r}. Drop it before standardising.")
-    center = np.nanmean(y, axis=0, dtype=np.float64)
-    scale = np.nanstd(y, axis=0, dtype=np.float64)
-    scale[scale == 0] = 1.0  # a constant channel stays at zero
-    return replace(
-        trials, trials=tuple(replace(trial, y=((trial.y - center) / scale).astype(np.float32)) for trial in trials)
-    )
+        """Convert all recordings to Trials, with the arguments of `KeypointTable.to_trial`."""
+        trials = tuple(table.to_trial(features, scaling, min_score) for table in self.tables)
+        return Trials(trials, self.name, self.tables[0].label_names)

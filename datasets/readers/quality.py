@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.errors import ConfigError
 from gdm_core.maths.gaps import gap_lengths
 from gdm_core.maths.spikes import find_spikes
 from gdm_core.text import first_of
@@ -120,25 +119,19 @@ def find_sentinel(values: Floats) -> float | None:
     return None
 
 
-def fill_gaps(y: Floats, longest: int) -> tuple[Floats, int]:
-    """Interpolate inner gaps of at most `longest` samples; also count the filled values."""
-    if longest < 0:
-        raise ConfigError(f"longest is {longest}; it must be non-negative.")
+def fill_gaps(y: Floats, longest: int) -> Floats:
+    """Interpolate inner gaps of at most `longest` samples."""
     if longest == 0:
-        return y, 0
+        return y
     filled = np.array(y)
-    count = 0
-    for j in range(filled.shape[1]):
-        missing = ~np.isfinite(filled[:, j])
-        if not missing.any() or missing.all():
-            continue
-        seen = np.flatnonzero(~missing)
-        short = missing & (gap_lengths(missing) <= longest)
-        short[: seen[0]] = short[seen[-1] :] = False
-        at = np.flatnonzero(short)
-        filled[at, j] = np.interp(at, seen, filled[seen, j])
-        count += len(at)
-    return filled, count
+    for column in filled.T:
+        missing = ~np.isfinite(column)
+        if missing.any() and not missing.all():
+            seen = np.flatnonzero(~missing)
+            short = missing & (gap_lengths(missing) <= longest)
+            short[: seen[0]] = short[seen[-1] :] = False
+            column[short] = np.interp(np.flatnonzero(short), seen, column[seen])
+    return filled
 
 
 def channel_quality(y: Floats, names: tuple[str, ...]) -> tuple[ChannelQuality, ...]:

@@ -134,7 +134,6 @@ _CODE = re.compile(
 _POSITION = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"), ("pos x", "pos y"))
 _MAX_LABELS = 50
 _LABELLED = 0.05  # share of rows; text with fewer values is comments, and a channel is nearly empty
-FIRST_COLUMN = "column 1"  # of a table without names
 LARGEST = float(np.finfo(np.float32).max)
 
 

@@ -300,7 +300,7 @@ def test_other_files_raise_data_error():
         (b"nonsense", "a.h5", "not an HDF5"),
         (b"\x89HDF\r\n\x1a\nnonsense", "a.h5", "not a readable HDF5"),
         (b"nonsense", "a.mp4", "readable: .csv"),
-        (table_files.npz(y=np.zeros((9, 2))), "a.npz", "no array named keypoints"),
+        (table_files.npz(y=np.zeros((9, 2))), "a.npz", "Open it as a table"),
         (b"scorer,a,a\nbodyparts,nose,nose\ncoords,x,y\n", "a.csv", "no frames"),
         (b"scorer,a,a\nbodyparts,nose,nose\ncoords,x,x\n0,1,2\n", "a.csv", "y"),
         (b"scorer,a,a\nbodyparts,nose,nose\ncoords,x,q\n0,1,2\n", "a.csv", "coord"),

@@ -15,7 +15,6 @@ import pytest
 
 from datasets import formula1, keypoints, mice, nascar, regimes, splits
 from datasets.f1 import race
-from datasets.readers.pose import standardise
 from gdm_core.trials import Trial, Trials
 from tests.support.last_bits import every_optional_feature, other_last_bits
 
@@ -110,7 +109,6 @@ def test_changed_data_loses_its_recipe():
         "other labels": replace(trial, labels=np.ones(200)),
         "a slice": trial.slice(0, 200),
         "a shorter slice": trial.slice(0, 100),
-        "standardised": standardise(trials, trials)[0],
         "without a channel": splits.usable(Trials((replace(trial, y=still),)), trials)[1][0],
         "other keypoints": replace(table, xy=with_gap).to_trial(),
         "filled": keypoints.clean(replace(table, xy=with_gap), fill_seconds=1.0).to_trial(),
