@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets import windows
-from datasets.features import SliderStart, suggest
 from datasets.keypoints import KeypointTable
 from datasets.splits import is_part, usable
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule, fit_bout_rule
+from gdm_core.analysis.first_guess import SliderStart, suggest
 from gdm_core.trials import Trial, Trials, describe_missing
 from gdm_core.units import Unit, unit_for
 from pages.lab.naming import LabelNames, words_of

@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 
 from datasets import windows
-from datasets.features import suggest
 from datasets.splits import usable
+from gdm_core.analysis.first_guess import suggest
 from gdm_core.analysis.time_scale import ScaleChoice, choose_scale
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trials

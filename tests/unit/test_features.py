@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from datasets import mice
-from datasets.features import body_axis, principal_components, suggest
+from datasets.features import body_axis
 from datasets.readers.pose import KeypointTable
+from gdm_core.analysis.first_guess import principal_components, suggest
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 
