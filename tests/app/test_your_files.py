@@ -17,11 +17,12 @@ from pages.lab.upload import poses
 from pages.lab.upload import table as check
 from pages.lab.upload.file import OpenFile, TableOptions
 from pages.lab.upload.poses import PoseOptions, from_poses, select
+from pages.ui import settings
 from tests.support.controls import control
 from tests.support.file_corpus import kind
 from tests.support.scripts import same_from_script
 from tests.support.table_files import npz
-from tests.support.your_data_page import REPAIRS, fitted, html, read, uploaded, waves
+from tests.support.your_data_page import REPAIRS, fitted, html, read, upload, uploaded, waves
 
 
 # ---- files --------------------------------------------------------------------------------------------------------
@@ -306,11 +307,12 @@ def test_script_reads_the_chosen_sheet(session, sheet):
 
 
 # ---- time of tables -----------------------------------------------------------------------------------------------
-def test_unit_of_time_changes_the_rate(engine):
+def test_edited_unit_of_time_applies_to_the_next_file(engine):
     rows = "\n".join(f"{k},{np.sin(k / 7):.4f}" for k in range(100))
     app = uploaded("walk.csv", f"time,a\n{rows}\n".encode())
     assert "counts frames" in html(app)
-    control(app, "selectbox", "unit").set_value("ms").run()
+    app.session_state[f"columns-{settings.scope(('time', 'a'))}"] = [{"unit": "ms"}, {}]  # as edited for this file
+    upload(app, "walk.csv", f"time,a\n{rows}\n100,0\n".encode())
     app.button(key="fit").click().run()
     fitted = next(job.work.trials[0] for job in engine.jobs if job.name == "fit")
     assert fitted.rate_hz == pytest.approx(1000)

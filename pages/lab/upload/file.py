@@ -56,6 +56,11 @@ class OpenFile:
         return Path(self.name.removesuffix(".gz")).stem
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a table."""
+        return self.content.columns if isinstance(self.content, Table) else ()
+
+    @property
     def sheets(self) -> tuple[str, ...]:
         """Readable sheets of a workbook."""
         return self.content.sheets if isinstance(self.content, Table) else ()

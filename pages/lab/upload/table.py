@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import streamlit as st
 
 from datasets.readers.doubts import Doubt
 from datasets.readers.quality import QualityReport
-from datasets.readers.roles import is_numeric, numeric_values
+from datasets.readers.roles import columns_with, is_numeric, numeric_values
+from datasets.readers.timing import UNITS
 from datasets.tables import Role, Table, unit_of
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
@@ -23,20 +25,19 @@ from gdm_studio.plot.figures.states import averaged, plain
 from pages.lab.dataset import Dataset
 from pages.lab.upload.file import KEPT, OpenFile, TableOptions, answered, edited, new_doubts, rate_of, remembered
 from pages.lab.upload.questions import ask
-from pages.ui import shell
-from pages.ui.controls import number, one_of, slide, switch
+from pages.ui import settings, shell
+from pages.ui.controls import number, slide, switch
 from pages.ui.plot import plot
 from pages.ui.tables import rows_high
 
-UNITS: dict[str, str] = {
-    "auto": "guessed", "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
-    "min": "minutes", "h": "hours", "d": "days", "frames": "frames",
-}  # fmt: skip
 ROLE_HELP = (
     "time: the clock. channel: modelled. position: x and y of a map, also modelled. label: expert labels, not modelled. "
     "group: one trial per value. score: confidence of a tracker."
 )
-UNIT_HELP = "A label in figures and exports: values are not converted. The time unit is set on the left."
+UNIT_HELP = (
+    "time: how it is read, one of s, ms, us, ns, min, h, d and frames. Other columns: a label in figures and exports; values "
+    "are not converted."
+)
 MAX_LINES, MAX_POINTS = 6, 1_200
 FEW_OUTLIERS = 0.01  # share of all values up to which outliers are ignored by default
 EXTREME = 3.0  # ranges of the middle 90% beyond it
@@ -48,14 +49,9 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
     assert isinstance(table, Table)
     roles = edited_roles(file)
     shell.section("Samples")
-    unit = "auto"
-    clock = next((name for name, role in roles.items() if role == Role.TIME), None)
-    if clock is not None and is_numeric(table.frame[clock]):
-        unit = one_of("Time unit", UNITS, key="unit", of=of, help=f"Guessed from name and values of {clock!r}.")
+    unit, units = edited_units(file, roles)
     with questions:
-        answers = ask(
-            lambda given: _doubts(file, given, roles), table.columns, {} if unit == "auto" else {"unit": unit}
-        )
+        answers = ask(lambda given: _doubts(file, given, roles), table.columns, {"unit": unit} if unit else {})
     table = answered(file, answers)
     rate = number("Sampling rate (Hz; 0 = from file)", 0.0, 1e6, 0.0, key="rate", of=of)
     timed = _is_timed(table, roles, rate)
@@ -69,14 +65,12 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
         if switch("Leave out channels with few values", False, key="few", of=of, help=text):
             roles = roles | dict.fromkeys(few, str(Role.IGNORE))
     text = "Resamples irregular time to a fixed step."
-    resample = clock is not None and switch("Resample", False, key="even", of=of, help=text, at=advanced)
+    resample = Role.TIME in roles.values() and switch("Resample", False, key="even", of=of, help=text, at=advanced)
     text = "Whether x and y are channels too."
     known = Role.POSITION in roles.values()
     place = not known or switch("Model position too", True, key="places", of=of, help=text, at=advanced)
-    units = tuple(edited_units(file).items())
-    return TableOptions(
-        tuple(roles.items()), tuple(answers.items()), rate or None, resample, fill, outliers, place, units
-    )
+    given = tuple(roles.items()), tuple(answers.items()), rate or None
+    return TableOptions(*given, resample, fill, outliers, place, tuple(units.items()))
 
 
 def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -> Sequence[Doubt]:
@@ -127,23 +121,38 @@ def few_valued(table: Table, digest: str, roles: dict[str, str]) -> list[str]:
 
 def edited_roles(file: OpenFile) -> dict[str, str]:
     """Return the roles in the editor of this file."""
+    return {name: row["role"] or str(Role.IGNORE) for name, row in zip(file.columns, _edited(file)[1], strict=True)}
+
+
+def edited_units(file: OpenFile, roles: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the unit of time, if the user changed it, and the changed units of other columns."""
+    pairs = zip(file.columns, _edited(file)[1], _guessed(file), strict=True)
+    changed = {name: (row["unit"] or "").strip() for name, row, old in pairs if (row["unit"] or "") != old["unit"]}
+    clock = next((name for name, role in roles.items() if role == Role.TIME), "")
+    return changed.pop(clock, ""), changed
+
+
+def _edited(file: OpenFile) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows to draw the editor with, and the edited ones; edits apply to later files with the same columns."""
+    guessed, memory = _guessed(file), f"columns-{settings.scope(file.columns)}"
+    changes = st.session_state.get(memory, [{}] * len(guessed))
+    drawn, now = edited(_key(file), [row | change for row, change in zip(guessed, changes, strict=True)])
+    st.session_state[memory] = [
+        {key: value for key, value in row.items() if value != old[key]} for row, old in zip(now, guessed, strict=True)
+    ]
+    return drawn, now
+
+
+def _guessed(file: OpenFile) -> list[dict[str, Any]]:
+    """Return the guessed role of each column, and its unit: of time as understood, of others by name."""
     table = file.content
     assert isinstance(table, Table)
-    _, rows = edited(_key(file), _guessed(table))
-    return {name: row["role"] or str(Role.IGNORE) for name, row in zip(table.roles, rows, strict=True)}
-
-
-def edited_units(file: OpenFile) -> dict[str, str]:
-    """Return the units that the user changed in the editor of this file."""
-    table = file.content
-    assert isinstance(table, Table)
-    _, rows = edited(_key(file), _guessed(table))
-    found = {name: (row["unit"] or "").strip() for name, row in zip(table.roles, rows, strict=True)}
-    return {name: unit for name, unit in found.items() if unit != unit_of(name)}
-
-
-def _guessed(table: Table) -> list[dict[str, Any]]:
-    return [{"role": str(role), "unit": unit_of(name)} for name, role in table.roles.items()]
+    units = {name: unit_of(name) for name in table.roles}
+    with suppress(GdmError):  # the report shows the message
+        known = table.understand()
+        if known.clock is not None and known.clock.unit in UNITS and not known.doubts:
+            units |= dict.fromkeys(columns_with(table.roles, Role.TIME), known.clock.unit)
+    return [{"role": str(role), "unit": units[name]} for name, role in table.roles.items()]
 
 
 def _key(file: OpenFile) -> str:
@@ -153,7 +162,7 @@ def _key(file: OpenFile) -> str:
 def table_panel(file: OpenFile, options: TableOptions) -> bool:
     """Show roles, report and channels; return True if the table can be fitted."""
     table = answered(file, dict(options.answers))
-    rows, _ = edited(_key(file), _guessed(table))
+    rows, _ = _edited(file)
     guessed = pd.DataFrame(
         {
             "column": list(table.roles),
@@ -181,7 +190,7 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
         try:
             report = report_of(table, file.digest, dict(options.roles))
         except GdmError as error:
-            shell.error("These roles contradict each other", str(error))
+            shell.error("These columns cannot be used", str(error))
             return False
         known = table.understand(dict(options.roles))
         shell.quiet(f"{known.sentence()}.")
