@@ -17,6 +17,7 @@ from gdm_core.maths.factor import Autoregression, FactorModel
 from gdm_core.maths.relaxed import log_density
 from gdm_core.maths.rows import make_rows
 from gdm_core.models.gdm.missing import complete, missing_data_bound
+from gdm_core.models.progress import Status
 from gdm_core.models.scaling import prepare, score_baseline
 from gdm_core.trials import as_trials
 
@@ -213,3 +214,20 @@ def test_states_in_a_gap_approach_the_stationary_ones():
     for edge, inside in ((299, 301), (1200, 1198)):  # a gap cuts the dynamics and not the chain of states
         assert states[edge].argmax() == states[inside].argmax()
         assert states[inside].max() > 0.9
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_channels_seen_in_rare_states_keep_a_fit_stable(seed):
+    rng = np.random.default_rng(seed)
+    x = np.zeros((1500, 3))
+    for before, after, step in zip(x, x[1:], 0.3 * rng.normal(size=x.shape), strict=False):
+        after[:] = 0.97 * before + step
+    complete_y = x @ rng.normal(size=(3, 9)) + 0.2 * rng.normal(size=(len(x), 9))
+    y = complete_y.copy()
+    y[x[:, 0] < np.quantile(x[:, 0], 0.95), 5:] = np.nan
+    y[np.arange(len(y)) // 70 % 2 == 0, 2:5] = np.nan
+    y[:100] = np.nan
+    assert np.isnan(y).mean() > 0.5
+    model = fit(GDM(4, 3), y)
+    assert model.status_ is Status.CONVERGED
+    assert model.score(y) > fit(GDM(4, 3), complete_y).score(y) - 0.5

@@ -43,6 +43,7 @@ FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of a Newton step, at the first and at the
 _MEMORY = 0.9  # of earlier curvature
 _BETA1, _BETA2 = np.float32(0.9), np.float32(0.99)  # of Adam
 _RIDGE = 1e-4  # on the curvature of a design with unit variance, per time step
+_START_RIDGE = 1e-2  # the same on the means of first samples, with missing data
 _NOISE_RIDGE = 1e-2  # on the curvature of the noise of states, per time step
 _MAX_CHANGE = 0.25  # of the log of a standard deviation, per step
 _MIN_OBSERVED = 0.05
@@ -293,8 +294,12 @@ class NewtonAscent:
             self._noise_curvature = kept
             noise = np.linalg.solve(kept + _NOISE_RIDGE * np.eye(len(kept)), now.g["log_noise"] / (2 * weight))
             return solved.astype(np.float32).reshape(slope.shape), noise.astype(np.float32)
-        variance = np.exp(2 * now.log_noise()) / weight
-        solved = np.linalg.solve(self._curvature + _RIDGE * np.eye(size), slope.reshape(size, -1) * variance)
+        ridge = np.full(size, _RIDGE)
+        if observed is not None:  # the few rows that start a recording change more per step than the curvature does
+            ridge[slope.shape[1] - 1 :: slope.shape[1]] = _START_RIDGE
+        # The curvature counts missing entries as if they were predicted, so that no step goes too far.
+        variance = np.exp(2 * now.log_noise())
+        solved = np.linalg.solve(self._curvature + np.diag(ridge), slope.reshape(size, -1) * variance)
         return solved.astype(np.float32).reshape(slope.shape), now.g["log_noise"] / (2 * weight)
 
 
