@@ -10,12 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import envelopes, inference
-from gdm_core.engine import EngineInfo, JobStatus
+from gdm_core.engine import EngineInfo, JobStatus, Priority
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.channel import live
-from pages.lab.live import FitSession, in_order, panels, session
+from pages.lab.live import FitSession, in_order, panels
+from pages.lab.live import state as fit_state
 from pages.lab.live.queries import Queries
 from tests.support.live_engine import QuickEngine, ended
 from tests.support.live_fit import OTHER, TEST, TRAIN, spec_of, spec_with
@@ -106,7 +107,7 @@ def test_previous_picture_keeps_its_own_data(engine, live):
 
 
 def test_cancelled_fit_restores_the_earlier_result(engine, live, monkeypatch):
-    monkeypatch.setattr(session, "MIN_SECONDS", 0.0)
+    monkeypatch.setattr(fit_state, "MIN_SECONDS", 0.0)
     good = live.poll()
     live.request(spec_of(seed=5))
     jobs = engine.waiting()
@@ -174,13 +175,20 @@ def test_release_takes_over_a_running_neighbour(engine, live):
     assert live.poll().n_states == 4
 
 
-def test_waiting_neighbour_is_submitted_again_on_release(engine, live):
+def test_release_promotes_a_waiting_neighbour(engine, live):
     live.fit_neighbours([spec_of(n_states=4)])
-    (low,) = engine.waiting()
+    (job,) = engine.waiting()
     live.request(spec_of(n_states=4))
-    (high,) = engine.waiting()
-    assert ended(low)
-    assert high.priority > low.priority
+    assert engine.waiting() == [job]
+    assert job.priority is Priority.HIGH
+
+
+def test_failed_neighbour_is_tried_once(engine, live):
+    engine.failing = "It diverged."
+    live.fit_neighbours([spec_of(n_states=4)])
+    engine.run_all()
+    assert not live.fit_neighbours([spec_of(n_states=4)])
+    assert not engine.waiting()
 
 
 # ---- the end of a session -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.engine import Engine, FitSpec, Job, JobStatus, Priority
+from gdm_core.engine import Engine, FitResult, FitSpec, Job, JobStatus, Priority
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trial, Trials
 
@@ -67,6 +67,9 @@ class Queries:
     def pending(self) -> bool:
         return bool(self._pending)
 
+    def is_pending(self, name: str) -> bool:
+        return name in self._pending
+
     @property
     def awaited(self) -> bool:
         """Whether the page waits for a result of more than low priority."""
@@ -104,13 +107,16 @@ class Queries:
 
         return self._resolve(name, key, submit, about, priority, wait_s)
 
-    def ask_fit(self, name: str, spec: FitSpec) -> Query:
-        """Return the result of a fit of low priority."""
+    def ask_fit(
+        self, name: str, spec: FitSpec, priority: Priority = Priority.LOW, known: FitResult | None = None
+    ) -> Query:
+        """Return the result of a fit, of which only states may be missing if it is `known`."""
+        held_out = "" if spec.test is None else spec.test.fingerprint
 
         def submit() -> Job:
-            return self._engine.submit(spec, session=self._session, name=f"ask-{name}", priority=Priority.LOW)
+            return self._engine.submit(spec, session=self._session, name=f"ask-{name}", priority=priority, known=known)
 
-        return self._resolve(name, spec.key, submit, None, Priority.LOW)
+        return self._resolve(name, f"{spec.key}/{held_out}", submit, None, priority)
 
     def _resolve(
         self, name: str, key: str, submit: Callable[[], Job], about: Any, priority: Priority, wait_s: float = 0.0
@@ -159,23 +165,9 @@ class Queries:
         for name in self._idle & set(self._pending):
             self.cancel(name)
 
-    def cancel_queued(self, names: Iterable[str]) -> None:
-        """Cancel those queries of these names that no worker has begun."""
-        for name in names:
-            if name in self._pending and self._pending[name].job.poll().status is JobStatus.QUEUED:
-                self.cancel(name)
-
     def cancel_all(self) -> None:
         for name in list(self._pending):
             self.cancel(name)
-
-    def pop_running(self, name: str, key: str) -> Job | None:
-        """Hand over the running job of a query, None if it does not run."""
-        pending = self._pending.get(name)
-        running = pending is not None and pending.job.poll().status in (JobStatus.RUNNING, JobStatus.DONE)
-        if pending is None or not running or pending.key != key:
-            return None
-        return self._pending.pop(name).job
 
     def latest(self, name: str) -> Query:
         """Return the newest result of a name, as an earlier one."""

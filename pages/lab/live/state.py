@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gdm_core.analysis import inference
 from gdm_core.analysis.matching import Order, find_order, in_order, inverse
-from gdm_core.engine import FitResult, Snapshot
+from gdm_core.engine import FitResult, JobView, Snapshot
 from gdm_core.engine.results import TrialStates
 from gdm_core.engine.spec import FitSpec
 from gdm_core.models.scaling import Scaler
@@ -24,6 +24,7 @@ from pages.ui.model_controls import Choice
 from pages.ui.plot import State
 
 Array = npt.NDArray[np.float32]
+MIN_PROGRESS, MIN_SECONDS = 0.3, 1.0  # share of steps and time after which a running fit replaces an earlier result
 
 
 @dataclass(frozen=True)
@@ -240,3 +241,84 @@ def has_default_order(state: FitState) -> bool:
         return find_order(in_order(state.states, inverse(state.order)), truth, None, palette.DIFFERENCES)
 
     return bool(state.order == state.memoize("default-order", choose, of=state.states))
+
+
+# ---- the state of a fit as a function of its job, its result and earlier states -----------------------------------
+@dataclass(frozen=True, eq=False)
+class ColourAnchor:
+    """What the colours of a fit follow: a copied link, then true states, earlier states, or contrast.
+
+    last    earlier state with a picture
+    widest  earlier state of the same trials with the most columns
+    link    order in a copied link, until there is a picture
+    """
+
+    last: FitState = field(default_factory=lambda: FitState("running"))
+    widest: FitState = field(default_factory=lambda: FitState("running"))
+    link: Order | None = None
+
+    def move_on(self, shown: FitState, spec: PageSpec) -> ColourAnchor:
+        """Return the anchor of the next fit, `spec`, requested while `shown` is on the page."""
+        last = shown if shown.states else self.last
+        is_widest = last.n_states >= self.widest.n_states or not is_fit_of(self.widest, spec)
+        return ColourAnchor(last, last if is_widest else self.widest, None if last.states else self.link)
+
+    def choose_order(self, spec: PageSpec, raw: tuple[Array, ...]) -> Order:
+        """Return the order of a model's states `raw`, of all trials or the first ones."""
+        if not raw:
+            return ()
+        if self.link is not None and len(self.link) == raw[0].shape[1]:
+            return self.link
+        last, widest = (
+            one.states[: len(raw)] if one.states and is_fit_of(one, spec) else None for one in (self.last, self.widest)
+        )
+        truth = None if spec.dataset.truth is None else spec.dataset.truth[: len(raw)]
+        return find_order(raw, truth, last, palette.DIFFERENCES, widest)
+
+
+def show_result(spec: PageSpec, result: FitResult, anchor: ColourAnchor, notes: tuple[str, ...] = ()) -> FitState:
+    """Return the state of a finished fit."""
+    raw = unpack(result.snapshot, spec.trials) if result.snapshot is not None else ()
+    order = anchor.choose_order(spec, raw)
+    end = result.steps[-1] if result.steps else 0
+    return FitState(
+        "fresh",
+        spec,
+        in_order(raw, order),
+        order,
+        result,
+        step=end,
+        total=end,
+        curve=Curve.from_fit(spec, result.steps, result.elbos, end),
+        recorded=(end, end) if len(result.snapshots) > 1 else (0, 0),
+        notes=notes,
+    )
+
+
+def show_job(spec: PageSpec, view: JobView | None, shown: FitState, anchor: ColourAnchor, **fields: Any) -> FitState:
+    """Return the state of an unfinished fit: its latest snapshot, or the earlier state `shown`.
+
+    view    its job, None if it has failed or was cancelled
+    fields  `message` and `cancelled` of the state
+    """
+    running = view is not None
+    fields |= {
+        "fitting": running,
+        "curve": replace(shown.curve, earlier=shown.curve.earlier or running),
+        "recorded": shown.recorded,
+    }
+    if view is not None:
+        fields |= {"step": view.step, "total": view.total, "notes": view.notes, "waits": view.waits}
+        if view.snapshots:
+            fields["recorded"] = view.snapshots[-1].step, view.total
+        if len(view.elbos) > 1:
+            fields["curve"] = Curve.from_fit(spec, view.steps, view.elbos, view.total)
+        far = view.seconds >= MIN_SECONDS and view.step >= MIN_PROGRESS * view.total
+        if view.snapshot is not None and (far or not shown.states):
+            raw = unpack(view.snapshot, spec.trials)
+            order = anchor.choose_order(spec, raw)
+            return FitState("running", spec, in_order(raw, order), order, **fields)
+    if not shown.states:
+        return FitState("running", spec, **fields)
+    same = shown.spec is not None and shown.spec.key == spec.key and (running or shown.status == "fresh")
+    return replace(shown, status=shown.status if same else "stale", **fields)
