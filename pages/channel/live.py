@@ -1,95 +1,27 @@
 """The live channel: one WebSocket per visitor, which updates panels of their page while no script runs.
 
 A channel belongs to one session, under a secret token. Each script run replaces the scene. Between runs a thread makes the
-panels again and sends those that changed, once the browser has drawn the previous ones. Messages are JSON: their fields here,
-their use in components/channel.js. Pages of other sites and long messages are refused.
+panels again and sends those that changed, once the browser has drawn the previous ones.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Any
 from weakref import WeakValueDictionary
 
 import streamlit as st
-from starlette.routing import WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from gdm_core.errors import DataError
+from pages.channel.messages import to_browser
+from pages.channel.scene import Panel, Scene
 
 log = logging.getLogger(__name__)
 
-# ---- messages ---------------------------------------------------------------------------------------------------------
-Field = type | tuple[type, ...]
-Kinds = dict[str, dict[str, Field]]
-
-VERSION = 1  # a page that was opened before an update of the server may speak another one
-MAX_LENGTH = 2_000  # characters of a message from a browser
-MAX_NUMBER = 2**53  # above it, a browser's integers are inexact
-
-TO_BROWSER: Kinds = {
-    # Panels that changed, by key. Per panel the highest number wins; `run` counts script runs.
-    "parts": {"number": int, "run": int, "parts": dict},
-    # Request for one script run.
-    "run": {"number": int, "why": str},
-    # States at values of a slider. Tables of another fit (`of`) replace all earlier ones; their first message has `how` to draw.
-    "tables": {"slider": str, "of": str, "tables": list, "how": dict, "more": bool},
-}
-TO_SERVER: Kinds = {
-    # The connection is new: send every panel.
-    "present": {},
-    # The panels of this number are on the screen.
-    "drawn": {"number": int},
-    # The pointer is near a slider or drags it (`held`), repeated every second. The browser has tables of the fit `of`.
-    "near": {"slider": str, "held": bool, "value": (int, float), "of": str},
-}
-
-
-def to_browser(kind: str, **fields: Any) -> str:
-    """Return a message for the browser; raise DataError if its fields are wrong."""
-    _check(kind, fields, TO_BROWSER)
-    return json.dumps({"v": VERSION, "type": kind, **fields}, separators=(",", ":"))
-
-
-def from_browser(text: str) -> tuple[str, dict[str, Any]]:
-    """Return the kind and the fields of a message; raise DataError if it is invalid."""
-    if len(text) > MAX_LENGTH:
-        raise DataError(f"A message has {len(text):,} characters; at most {MAX_LENGTH:,} are allowed.")
-    try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
-        raise DataError("A message is not JSON.") from None
-    if not isinstance(message, dict) or message.pop("v", None) != VERSION:
-        raise DataError(f"A message is not of version {VERSION}.")
-    kind = message.pop("type", None)
-    _check(kind, message, TO_SERVER)
-    return kind, message
-
-
-def _check(kind: Any, fields: dict[str, Any], kinds: Kinds) -> None:
-    expected = kinds.get(kind) if isinstance(kind, str) else None
-    if expected is None:
-        raise DataError(f"A message has an unknown kind; known are {', '.join(kinds)}.")
-    if set(fields) != set(expected):
-        raise DataError(f"A message {kind!r} has the fields {sorted(fields)[:9]} instead of {sorted(expected)}.")
-    for name, value in fields.items():
-        field = expected[name]
-        if not isinstance(value, field) or isinstance(value, bool) != (field is bool):
-            raise DataError(f"The field {name!r} of a message {kind!r} has the wrong type.")
-        if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # also not NaN
-            raise DataError(f"The field {name!r} of a message {kind!r} is not a number up to {MAX_NUMBER:,}.")
-
-
-# ---- the channel of a visitor ----------------------------------------------------------------------------------------
 ROUTE = "/gdm/live"
 UPDATE_EVERY_S = 0.05
 SHARE = 0.5  # of a thread's time that updates of one page may take
@@ -101,89 +33,6 @@ MAX_FAILURES = 3  # failed updates in a row, after which no run is requested
 _SESSION_KEY = "_channel"
 
 channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by token; sessions own them
-
-
-# ---- the scene of a script run ------------------------------------------------------------------------------------
-class Panel(Protocol):
-    """A figure or text that the channel may update (pages/ui/plot.py)."""
-
-    def message(self) -> dict[str, Any]:
-        """Return what the browser is sent."""
-
-    def same(self, other: Panel) -> bool:
-        """Return whether both look the same."""
-
-
-Panels = Mapping[str, Panel]
-
-
-@dataclass(frozen=True)
-class LivePanels:
-    """Panels that may change after a run.
-
-    make     returns them as they are now, by key; called in other threads
-    moves    whether `make` may return something new
-    settled  returns why the script has to run now; "" if it does not
-    drawn    panels as the script has drawn them
-    """
-
-    make: Callable[[], Panels]
-    moves: Callable[[], bool]
-    settled: Callable[[], str]
-    drawn: Panels = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Tables that the browser draws from while a slider is dragged.
-
-    of      name of everything they depend on; the browser drops tables of another name
-    tables  by name; none is sent twice
-    how     figures and colours
-    more    whether some are still being computed
-    """
-
-    of: str = ""
-    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    how: Mapping[str, Any] = field(default_factory=dict)
-    more: bool = False
-
-
-@dataclass
-class Scene:
-    """Panels and tables of one script run that the channel may update.
-
-    unsaved whether the browser asks before it unloads the page
-    tables  returns tables for a slider: its key, whether it is dragged, and its value
-    """
-
-    live: list[LivePanels] = field(default_factory=list)
-    unsaved: bool = False
-    tables: Callable[[str, bool, float], Tables] | None = None
-    _why: str = ""
-
-    @property
-    def moves(self) -> bool:
-        return any(one.moves() for one in self.live)
-
-    @property
-    def first_panels(self) -> dict[str, Panel]:
-        """Return all panels as the script has drawn them."""
-        return {key: panel for one in self.live for key, panel in one.drawn.items()}
-
-    def make(self) -> dict[str, Panel]:
-        """Return all panels as they are now."""
-        return {key: panel for one in self.live for key, panel in one.make().items()}
-
-    def settled(self) -> str:
-        """Return why the script has to run, "" if it does not; a reason stays until the next run."""
-        self._why = self._why or next((why for one in self.live if (why := one.settled())), "")
-        return self._why
-
-    @property
-    def goes_on(self) -> bool:
-        """Return whether panels may change, or a script run is due."""
-        return self.moves or bool(self.settled())
 
 
 @dataclass(frozen=True)
@@ -356,94 +205,3 @@ def channel() -> Channel:
     found: Channel = st.session_state.setdefault(_SESSION_KEY, Channel())
     channels[found.token] = found
     return found
-
-
-# ---- the connection --------------------------------------------------------------------------------------------------
-INVALID, UNKNOWN, FORBIDDEN, REPLACED = 4400, 4404, 4403, 4409  # codes of closed connections
-
-
-def routes() -> list[WebSocketRoute]:
-    """Return the route of the channel, below server.baseUrlPath."""
-    base = str(st.get_option("server.baseUrlPath")).strip("/")
-    below = f"/{base}" if base else ""
-    return [WebSocketRoute(f"{below}{ROUTE}/{{token}}", serve)]
-
-
-async def serve(socket: WebSocket) -> None:
-    """Serve one connection until it ends."""
-    channel = channels.get(str(socket.path_params["token"]))
-    if not _is_same_origin(socket):
-        await socket.close(FORBIDDEN)
-    elif channel is None:
-        await socket.close(UNKNOWN)
-    else:
-        await socket.accept()
-        await _exchange(socket, channel)
-
-
-def _is_same_origin(socket: WebSocket) -> bool:
-    """Return whether a page of this server opens the connection, or a program that sends no origin."""
-    origin = socket.headers.get("origin")
-    if origin is None:
-        return True
-    allowed = {socket.headers.get("host"), socket.headers.get("x-forwarded-host")}
-    for listed in st.get_option("server.corsAllowedOrigins") or ():
-        allowed.add(urlsplit(str(listed)).netloc or str(listed))
-    return urlsplit(origin).netloc in allowed
-
-
-async def _exchange(socket: WebSocket, channel: Channel) -> None:
-    """Send updates and receive messages. A newer connection of the same page replaces an older one."""
-    event, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def wake() -> None:
-        """Set `event`, from any thread."""
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(event.set)
-
-    before, channel.listener = channel.listener, wake
-    if before is not None:
-        before()
-    sender = asyncio.create_task(_send(socket, channel, event, wake))
-    try:
-        await _listen(socket, channel, event)
-    finally:
-        if channel.listener is wake:
-            channel.disconnect()
-            loop.call_later(LEAVE_S + 0.1, channel.leave_if_away)
-        sender.cancel()
-        with suppress(asyncio.CancelledError):
-            await sender
-
-
-async def _send(socket: WebSocket, channel: Channel, event: asyncio.Event, wake: object) -> None:
-    """Send updates until a newer connection takes over."""
-    while channel.listener is wake:
-        event.clear()
-        texts, pause = await asyncio.to_thread(channel.update)
-        try:
-            for text in texts:
-                await socket.send_text(text)
-        except (WebSocketDisconnect, RuntimeError):  # closed; `_listen` ends too
-            return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), pause)
-    with suppress(RuntimeError):
-        await socket.close(REPLACED)
-
-
-async def _listen(socket: WebSocket, channel: Channel, event: asyncio.Event) -> None:
-    """Receive messages until one is invalid."""
-    try:
-        while True:
-            text = await socket.receive_text()
-            try:
-                kind, fields = from_browser(text)
-            except DataError as error:
-                log.debug("A message was refused: %s", error)
-                await socket.close(INVALID, str(error)[:100])
-                return
-            await asyncio.to_thread(channel.receive, kind, fields)
-            event.set()
-    except (WebSocketDisconnect, RuntimeError, KeyError):  # KeyError: bytes in place of text
-        return

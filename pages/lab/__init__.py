@@ -21,6 +21,9 @@ from pages.lab.card import query_scores as query_scores
 from pages.lab.card import show_scorecard as show_scorecard
 from pages.lab.curves import show_curves as show_curves
 from pages.lab.dataset import Dataset as Dataset
+from pages.lab.decoded import Decoded as Decoded
+from pages.lab.decoded import Undecoded as Undecoded
+from pages.lab.decoded import together as together
 from pages.lab.export import show_export as show_export
 from pages.lab.live.state import Measure as Measure
 from pages.lab.live.state import PageSpec as PageSpec
@@ -33,11 +36,8 @@ from pages.lab.tabs import show_shares as show_shares
 from pages.lab.tabs import show_tabs as show_tabs
 from pages.lab.tabs import show_transitions as show_transitions
 from pages.lab.view import LAST_FIT as LAST_FIT
-from pages.lab.view import Decoded as Decoded
-from pages.lab.view import Undecoded as Undecoded
 from pages.lab.view import View as View
 from pages.lab.view import begin as begin
 from pages.lab.view import choose_filtered as choose_filtered
 from pages.lab.view import end as end
 from pages.lab.view import picture as picture
-from pages.lab.view import together as together

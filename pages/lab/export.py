@@ -18,9 +18,10 @@ from gdm_studio.plot.figures.base import Figure
 from pages.lab import figures as drawn
 from pages.lab import live
 from pages.lab.dataset import Dataset
+from pages.lab.decoded import Decoded, TrialView, Undecoded
 from pages.lab.live.state import PageSpec
 from pages.lab.naming import StateNames
-from pages.lab.view import Decoded, TrialView, Undecoded, View
+from pages.lab.view import View
 from pages.ui import legend, settings, shell
 from pages.ui.downloads import download
 from pages.ui.exports import (

@@ -25,8 +25,8 @@ from gdm_studio.plot.figures.base import (
     shape,
 )
 from gdm_studio.plot.figures.states import plain
+from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.naming import Reference
-from pages.lab.view import Decoded, Undecoded
 from pages.ui import legend
 
 HIGHEST = 0.9  # position of labels on the shares' axis; the edge of the figure would cut higher ones

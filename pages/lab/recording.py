@@ -19,13 +19,13 @@ from pages import lab
 from pages.lab import Dataset, View, live, naming, preview_figures, scores, tabs
 from pages.lab import figures as made
 from pages.lab.dataset import pick_trial, rule_words
+from pages.lab.decoded import Decoded, TrialView, Undecoded
 from pages.lab.export import TAB
 from pages.lab.labelling import labels
 from pages.lab.labelling import panel as labelling
 from pages.lab.naming import colour_key
 from pages.lab.poses import player
 from pages.lab.time_scale import at_time_scale
-from pages.lab.view import Decoded, TrialView, Undecoded
 from pages.ui import model_controls, navigation, settings, shell
 from pages.ui.controls import slide
 from pages.ui.exports import Files

@@ -19,9 +19,10 @@ from gdm_core.text import plural
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures, palette
 from pages.lab import live
+from pages.lab.decoded import Decoded
 from pages.lab.live import background
 from pages.lab.time_scale import recommend
-from pages.lab.view import Decoded, View
+from pages.lab.view import View
 from pages.ui import model_controls, shell
 from pages.ui.images import strip_image, track_image
 from pages.ui.plot import plot

@@ -18,9 +18,10 @@ from gdm_studio.plot import figures
 from pages.lab import figures as made
 from pages.lab import live
 from pages.lab.dataset import rule_words
+from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.export import trial_bouts
 from pages.lab.live.state import State
-from pages.lab.view import Decoded, Undecoded, View
+from pages.lab.view import View
 from pages.ui import shell
 from pages.ui.controls import one_of, slide, switch, tabs
 from pages.ui.plot import coming, plot

@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import plotly
 import streamlit as st
 
 FOLDER = Path(__file__).parent / "components"
+PLOTLY = Path(plotly.__file__).parent / "package_data"
+PLOTLY_ROUTE = f"/gdm/static/plotly-{version('plotly')}"
+PLOTLY_ADDRESS = f"{PLOTLY_ROUTE}/plotly.min.js"
 
 
 def base_path() -> str:

@@ -9,10 +9,8 @@ import threading
 import time
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
-import plotly
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount
@@ -25,15 +23,9 @@ from pages.ui import component, downloads, shell
 log = logging.getLogger(__name__)
 
 MAIN = Path(__file__).with_name("main.py")
-PLOTLY = Path(plotly.__file__).parent / "package_data"
-PLOTLY_ROUTE = f"/gdm/static/plotly-{version('plotly')}"
 QUIET_S = 2.0  # until the first page is there
 # Needed by the first fit; importing them takes two seconds.
 LOAD_AHEAD = ("pages.lab.live", "gdm_core.models.gdm.model", "scipy.stats", "scipy.optimize")
-
-
-def plotly_address() -> str:
-    return f"{PLOTLY_ROUTE}/plotly.min.js"
 
 
 @cache
@@ -72,7 +64,7 @@ def routes() -> list[BaseRoute]:
     base = component.base_path()
     return [
         Mount(base + component.route(), StaticFiles(directory=component.FOLDER)),
-        Mount(base + PLOTLY_ROUTE, StaticFiles(directory=PLOTLY)),
+        Mount(base + component.PLOTLY_ROUTE, StaticFiles(directory=component.PLOTLY)),
         *downloads.routes(base),
     ]
 

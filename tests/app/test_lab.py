@@ -14,7 +14,7 @@ from datasets.nascar import train_test
 from gdm_core.trials import Trials
 from pages import lab
 from pages.lab import view as views
-from pages.lab.view import mark_differences
+from pages.lab.decoded import mark_differences
 from pages.ui.card import Score
 from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice

@@ -194,7 +194,7 @@ def test_uncaught_error_shows_a_number_and_no_internals(caplog):
     assert any(number in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.parametrize("path", [server.plotly_address(), f"{component.route()}/plot.js"])
+@pytest.mark.parametrize("path", [component.PLOTLY_ADDRESS, f"{component.route()}/plot.js"])
 def test_modules_are_served_and_cacheable(path):
     status, headers, body = ask(Starlette(routes=server.routes(), middleware=server.MIDDLEWARE), path)
     assert status == 200

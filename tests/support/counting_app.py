@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.channel import live
+from pages.channel import connection
 from pages.ui import server
 
-app = st.App("counting_page.py", routes=[*server.routes(), *live.routes()], middleware=server.MIDDLEWARE)
+app = st.App("counting_page.py", routes=[*server.routes(), *connection.routes()], middleware=server.MIDDLEWARE)

@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 
 from gdm_studio.plot.figures import Figure
 from pages.ui import component, theme
-from pages.ui.server import plotly_address
+from pages.ui.component import PLOTLY_ADDRESS
 
 # Draws figures with the module of the component, without a script run.
 PREPARE = """
@@ -50,7 +50,7 @@ async (rounds) => {
 
 def draw(page: Page, *sets: Sequence[Figure]) -> None:
     """Draw the first set of figures over the page; `window.gdmTest.show` draws another set."""
-    given = {"figures": sets, "tokens": theme.TOKENS, "plotly": plotly_address(), "modules": component.route()}
+    given = {"figures": sets, "tokens": theme.TOKENS, "plotly": PLOTLY_ADDRESS, "modules": component.route()}
     page.evaluate(PREPARE, given)
 
 

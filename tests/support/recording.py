@@ -13,8 +13,8 @@ from gdm_core.trials import Trial
 from pages import lab
 from pages.behaviour import recordings
 from pages.lab import Dataset, View, live
+from pages.lab.decoded import D, Decoded
 from pages.lab.naming import StateNames
-from pages.lab.view import D, Decoded
 from pages.ui.shell import Frame
 
 SMALL = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 300), ("seed", 1)))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 
 from gdm_core.errors import DataError
-from pages.channel import live
-from pages.channel.live import ROUTE, Channel, LivePanels, Tables
+from pages.channel import LivePanels, Tables, connection, live, messages
+from pages.channel.live import ROUTE, Channel
 from tests.support.asgi import Line
 
 PATIENCE_S = 60.0
@@ -96,33 +96,33 @@ SENT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", live.TO_SERVER)
+@pytest.mark.parametrize("kind", messages.TO_SERVER)
 @settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(["v", "type", "slider", "held", "value", "of", "number", "more"]), ANY_VALUE))
 def test_changed_message_is_valid_or_refused(kind, changes):
     message = SENT[kind] | changes
     try:
-        found, fields = live.from_browser(json.dumps(message))
+        found, fields = messages.from_browser(json.dumps(message))
     except DataError:
         assert message != SENT[kind]
         return
-    types = live.TO_SERVER[found]
+    types = messages.TO_SERVER[found]
     assert {"v": 1, "type": found, **fields} == message
     assert all(isinstance(fields[name], kind) for name, kind in types.items())
-    assert all(abs(value) <= live.MAX_NUMBER for value in fields.values() if isinstance(value, int | float))
+    assert all(abs(value) <= messages.MAX_NUMBER for value in fields.values() if isinstance(value, int | float))
 
 
 @pytest.mark.parametrize("text", ["", "null", "{", "[" * 1900, '{"v":1,"type":"present"' + " " * 3000 + "}"])
 def test_invalid_text_is_refused(text):
     with pytest.raises(DataError, match="message"):
-        live.from_browser(text)
+        messages.from_browser(text)
 
 
 def test_unknown_message_to_browser_is_refused():
     with pytest.raises(DataError, match="unknown kind"):
-        live.to_browser("pictures", number=1)
+        messages.to_browser("pictures", number=1)
     with pytest.raises(DataError, match="fields"):
-        live.to_browser("run", number=1)
+        messages.to_browser("run", number=1)
 
 
 # ---- live parts ---------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_released_slider_stops_tables(monkeypatch):
 
 
 # ---- the address --------------------------------------------------------------------------------------------------
-APP = Starlette(routes=live.routes())
+APP = Starlette(routes=connection.routes())
 
 
 def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -254,7 +254,7 @@ def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 def message_text(kind: str, **fields: Any) -> str:
-    return json.dumps({"v": live.VERSION, "type": kind, **fields})
+    return json.dumps({"v": messages.VERSION, "type": kind, **fields})
 
 
 @run_async
@@ -275,7 +275,7 @@ async def test_guessed_token_is_refused(channel):
     for _ in range(200):
         line = Line(APP, f"{ROUTE}/{secrets.token_urlsafe(24)}")
         await line.task
-        assert line.closed == live.UNKNOWN
+        assert line.closed == connection.UNKNOWN
         assert not line.accepted.is_set()
 
 
@@ -298,7 +298,7 @@ async def test_other_origin_is_refused(channel, headers, let_in):
         await line.hang_up()
     else:
         await line.task
-        assert line.closed == live.FORBIDDEN
+        assert line.closed == connection.FORBIDDEN
 
 
 @pytest.mark.parametrize("text", ["{", message_text("present", more=1), "x" * 5000])
@@ -307,7 +307,7 @@ async def test_invalid_message_closes_the_connection(channel, text):
     line = Line(APP, f"{ROUTE}/{channel.token}")
     line.send_text(text)
     await line.task
-    assert line.closed == live.INVALID
+    assert line.closed == connection.INVALID
 
 
 @pytest.mark.parametrize("returns", [True, False])
@@ -339,7 +339,7 @@ async def test_newer_connection_replaces_the_older(channel):
     await newer.received.get()
     while older.closed is None:
         await asyncio.sleep(0.01)
-    assert older.closed == live.REPLACED
+    assert older.closed == connection.REPLACED
     await newer.hang_up()
 
 

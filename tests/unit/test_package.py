@@ -23,8 +23,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from datasets import nascar
+from pages.ui.component import PLOTLY_ADDRESS
 from pages.ui.exports import Fit, Recipe, script
-from pages.ui.server import plotly_address
 from tests.support.engine_requests import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,7 +201,7 @@ def test_installed_studio_serves_under_base_path(installed, tmp_path):
         try:
             address = f"http://127.0.0.1:{port}/lab/"
             assert until_answered(server, f"{address}_stcore/health") == b"ok", log.read_text()
-            assert b"Plotly" in until_answered(server, f"{address}{plotly_address()[1:]}")[:4000]  # a route of the app
+            assert b"Plotly" in until_answered(server, f"{address}{PLOTLY_ADDRESS[1:]}")[:4000]  # a route of the app
         finally:
             server.terminate()
             server.wait(PATIENCE_S)

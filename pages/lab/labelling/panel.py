@@ -15,10 +15,11 @@ from gdm_core.text import plural
 from gdm_core.trials import Stretch
 from pages.lab import live
 from pages.lab.dataset import go_to
+from pages.lab.decoded import TrialView
 from pages.lab.labelling import labels, results
 from pages.lab.labelling.desk import show_desk
 from pages.lab.labelling.results import Labelling
-from pages.lab.view import TrialView, View
+from pages.lab.view import View
 from pages.ui import settings, shell
 from pages.ui.tables import show_table
 from pages.ui.uploads import Upload, uploader

@@ -18,9 +18,10 @@ from gdm_core.text import listed
 from gdm_core.trials import Stretch, Trial
 from gdm_studio.plot import palette
 from pages.lab import live
+from pages.lab.decoded import TrialView
 from pages.lab.export import add_time
 from pages.lab.labelling.labels import Labels, expert_codes
-from pages.lab.view import TrialView, View
+from pages.lab.view import View
 from pages.ui import shell
 from pages.ui.downloads import download
 from pages.ui.tables import show_table
