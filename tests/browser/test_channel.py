@@ -63,9 +63,8 @@ def test_no_click_or_key_is_lost_while_the_page_updates(regular, tmp_path):
         runs = "Number(document.querySelector('[data-runs]').dataset.runs)"
         page.wait_for_function(f"{runs} > 3")  # the channel asks for runs by itself
         button = page.get_by_role("button", name="Count", exact=True)
-        for _ in range(50):
-            button.click()
-            page.keyboard.press("n")
-            page.wait_for_timeout(hand.choice((10, 60, 150, 300, 1000)))  # the channel asks after 700 ms without input
-        expect(page.get_by_text("50 clicks and 50 keys")).to_be_visible()
+        for act in (button.click, lambda: page.keyboard.press("n")) * 25:
+            act()
+            page.wait_for_timeout(hand.choice((250, 400, 750, 1000)))  # the channel asks after 700 ms without input
+        expect(page.get_by_text("25 clicks and 25 keys")).to_be_visible()
         page.close()

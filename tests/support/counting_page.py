@@ -5,7 +5,7 @@ import time
 import streamlit as st
 
 from pages.channel import channel
-from pages.ui import every_event, navigation, settings
+from pages.ui import navigation, settings
 from pages.ui.plot import Text, draw_live
 
 began = time.monotonic()
@@ -19,7 +19,6 @@ def count(name: str) -> None:
     st.session_state[name] = st.session_state.get(name, 0) + 1
 
 
-every_event.take_every_event()
 settings.begin_run("counting")
 channel().begin_run()
 st.button("Count", key="count", on_click=count, args=("clicks",))
