@@ -16,7 +16,6 @@ from gdm_studio.plot.figures.base import typed
 Array = npt.NDArray[np.float32]
 States = tuple[Array, ...]
 FigureSpec = Mapping[str, Any]
-BADGE = {"badge": "preview, release to fit"}
 MAX_SHARES = 40_000  # samples times states of one part at one value; longer parts are thinned
 
 
@@ -62,26 +61,22 @@ class SliderPreview:
 
 def track(part: str) -> dict[str, Any]:
     """Describe a figure of `figures.track`."""
-    return {"kind": "track", "part": part} | BADGE
+    return {"kind": "track", "part": part}
 
 
-def strips(
-    rows: Mapping[str, str], step: float, *, waiting: Sequence[str] = (), opacity: float | None = None
-) -> dict[str, Any]:
+def strips(rows: Mapping[str, str], step: float, *, waiting: Sequence[str] = ()) -> dict[str, Any]:
     """Describe a figure of `figures.state_strips`.
 
     rows     part of each row
     step     time per sample, in the figure's units
     waiting  rows that the server computes after the release; they fade
-    opacity  opacity of these rows, in a figure whose other rows do not change
     """
-    found = {"kind": "strips", "rows": dict(rows), "step": step, "waiting": list(waiting)}
-    return found | (BADGE if opacity is None else {"opacity": opacity})
+    return {"kind": "strips", "rows": dict(rows), "step": step, "waiting": list(waiting)}
 
 
 def areas(part: str) -> dict[str, Any]:
     """Describe a figure of `figures.proportions` with all states; its labels fade."""
-    return {"kind": "areas", "part": part, "fades": ["area"]} | BADGE
+    return {"kind": "areas", "part": part, "fades": ["area"]}
 
 
 def places(
@@ -89,8 +84,7 @@ def places(
 ) -> dict[str, Any]:
     """Describe samples at positions [S, 2] above the first trace of a figure: dots or a line; named annotations fade."""
     x, y = np.asarray(where, np.float32).T
-    found = {"kind": "places", "part": part, "x": typed(x), "y": typed(y), "line": line, "dot": dot, "fades": [*fades]}
-    return found | BADGE
+    return {"kind": "places", "part": part, "x": typed(x), "y": typed(y), "line": line, "dot": dot, "fades": [*fades]}
 
 
 def player(states: str, bouts: str) -> dict[str, Any]:

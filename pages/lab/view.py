@@ -288,19 +288,8 @@ def begin(frame: Frame, dataset: Dataset, choice: Choice) -> View:
     state = fit.poll()
     view = View(frame, spec, fit, state, number=spec.number)
     facts = [("model", choice.label), *choice.facts]
-    frame.header(dataset.about, facts, wanted=spec.number, waits=_describe_wait(view))
+    frame.header(dataset.about, facts, wanted=spec.number)
     return view
-
-
-def _describe_wait(view: View) -> str:
-    """Return what the picture waits for; "" if it is current."""
-    if view.current:
-        return ""
-    if not view.fit.running:
-        return "Not fitted yet"
-    before = view.state.spec if view.state.states else None
-    same_data = before is not None and before.trials.fingerprint == view.dataset.train.fingerprint
-    return f"Fitting {view.spec.describe_changes(before)}".strip() if before is not None and same_data else "Fitting"
 
 
 def choose_filtered(view: View) -> View:

@@ -20,7 +20,7 @@ from pages.lab import scores as usual
 from pages.lab.figures import DIFFERS
 from pages.ui import legend
 from pages.ui.card import Score
-from pages.ui.plot import BADGES, Panel, Picture, by_key
+from pages.ui.plot import Panel, Picture, State, by_key
 
 SIDE_BY_SIDE, STACKED = (280, 110), (195, 110)  # heights of a track and of the strips
 SHOWN_CHANNELS = 3  # that are drawn where there is no track
@@ -29,7 +29,6 @@ CLOSE_UP = "Close-up. Mixed colours: several states at once. Drag to move."
 INFERRED = "Inferred"
 VISIBLE = 0.005  # of the track's width; smaller deviations are hidden by its line
 Array = npt.NDArray[np.float32]
-UNSETTLED = 0.86  # opacity of a strip whose fit is not final
 
 
 def arrange_tracks(trial: Trial) -> dict[str, Any]:
@@ -124,7 +123,7 @@ def _draw_once(view: View, name: str, draw: Callable[[], Figure]) -> Figure:
 
 def make_preview(view: View) -> preview_figures.SliderPreview:
     """Return what the browser draws while a slider is dragged."""
-    row = preview_figures.strips({"inferred": "states"}, view.dataset.step(view.trial), opacity=UNSETTLED)
+    row = preview_figures.strips({"inferred": "states"}, view.dataset.step(view.trial))
     n_channels = min(SHOWN_CHANNELS, view.trial.n_channels)
     part = "states" if view.trial.position is not None else "channels"
 
@@ -145,39 +144,38 @@ def _strips(
     revision: str,
     close: bool,
 ) -> list[Picture]:
-    """Return the strips over time; only the inferred one fades during a fit."""
-    trial, states, word, start = reading.trial, rows.get("inferred"), BADGES[reading.state], reading.trial.start_seconds
-    marks = {"inferred": (word, 0.5 if reading.state == "stale" else UNSETTLED)} if word else {}
+    """Return the strips over time."""
+    trial, states, start = reading.trial, rows.get("inferred"), reading.trial.start_seconds
+    state: State = "stale" if reading.state == "stale" else "fresh"
 
     def detail() -> Figure:
         if not close:
-            return figures.state_strips(rows, start=start, height=height, marks=marks)
-        figure = figures.state_strips(rows, start=start, height=height, marks=marks, caption=CLOSE_UP)
+            return figures.state_strips(rows, start=start, height=height)
+        figure = figures.state_strips(rows, start=start, height=height, caption=CLOSE_UP)
         figure["layout"]["xaxis"]["range"] = [start - 0.5, start + figures.FEW_COLUMNS - 0.5]
         figure["layout"]["dragmode"] = "pan"
         return figure
 
-    made = now.memoize(("strips", view.index), detail, of=(trial, states), settings=(reading.state, reading.note))
-    strips = [Picture(made, "strips", revision=revision)]
+    made = now.memoize(("strips", view.index), detail, of=(trial, states), settings=reading.note)
+    strips = [Picture(made, "strips", state, revision)]
     if close:
         made = now.memoize(
             ("overview", view.index),
-            lambda: overview(rows, marks, start),
+            lambda: overview(rows, start),
             of=(trial, states),
-            settings=(reading.state, reading.note),
+            settings=reading.note,
         )
-        strips.insert(0, Picture(made, "overview", revision=revision))
+        strips.insert(0, Picture(made, "overview", state, revision))
     return strips
 
 
-def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]], start: float) -> Figure:
+def overview(rows: dict[str, Array], start: float) -> Figure:
     """Draw the whole trial as averages over windows."""
     window = figures.window_length(max(len(row) for row in rows.values()))
     return figures.state_strips(
         rows,
         start=start,
         height=88,
-        marks=marks,
         columns=figures.FEW_COLUMNS,
         caption=f"Whole track, averaged over {window} steps.",
     )

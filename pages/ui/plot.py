@@ -1,7 +1,7 @@
 """Figures and text that update in place: the node, the zoom and the hover survive.
 
 plot(figure, key="track")                                  # draw, or update the figure of this key
-plot(figure, key="track", state="stale")                   # an earlier result, dimmed
+plot(figure, key="track", state="stale")                   # an earlier result, with a hatched edge
 plot(figure, key="track", revision=dataset_name)           # another revision resets the zoom
 
 Panels that the live channel may update are a `Picture`, a `Text` or a `Scrubber`, drawn by `draw_live`.
@@ -24,11 +24,6 @@ from pages.ui.theme import TOKENS
 
 REPLAY = "replay"  # key of the scrubber's events, and of the cursor over the ELBO curve
 State = Literal["fresh", "stale", "running"]
-BADGES: dict[str, str] = {
-    "fresh": "",
-    "stale": "earlier result",
-    "running": "fitting",
-}
 P = ParamSpec("P")
 
 
@@ -38,7 +33,8 @@ class Picture:
 
     state       'fresh': the result, 'stale': an earlier one, 'running': a running fit
     revision    zoom is kept while this is the same
-    still       whether the figure does not depend on the fit, and never fades
+    still       whether the figure does not depend on the fit
+    badge       words in the corner, such as the settings of an earlier result
     clicked     called with a clicked point, {"x", "y", "curve", "point", "customdata"}, before the page runs
     height      pixels, instead of the figure's own
     group       figures of one group share a time cursor
@@ -53,6 +49,7 @@ class Picture:
     title: str = ""
     note: str = ""
     still: bool = False
+    badge: str = ""
     clicked: Callable[[Any], None] | None = None
     height: int | None = None
     group: str = "page"
@@ -67,7 +64,7 @@ class Picture:
             "key": self.key,
             "state": self.state,
             "still": self.still,
-            "badge": BADGES[self.state],
+            "badge": "fitting" if self.state == "running" else self.badge,
             "revision": self.revision or self.key,
             "group": self.group,
             "clicks": self.clicked is not None,
@@ -80,7 +77,7 @@ class Picture:
     def same(self, other: Any) -> bool:
         """Return whether both look the same; figures are compared by identity."""
         mine, theirs = (
-            (one.key, one.state, one.revision, one.title, one.note) if isinstance(one, Picture) else None
+            (one.key, one.state, one.badge, one.revision, one.title, one.note) if isinstance(one, Picture) else None
             for one in (self, other)
         )
         return mine == theirs and self.figure is other.figure

@@ -73,22 +73,18 @@ class Frame:
         """The rarely used controls, folded below the others."""
         return self.rare.expander("Advanced", icon=":material/tune:")
 
-    def header(
-        self, about: str = "", facts: Sequence[tuple[str, str]] = (), *, wanted: str = "", waits: str = ""
-    ) -> None:
+    def header(self, about: str = "", facts: Sequence[tuple[str, str]] = (), *, wanted: str = "") -> None:
         """Show the title, a line about the data, and the main settings (name, value).
 
         wanted  number of the current settings; text made for others fades (`made_for`)
-        waits   message on what the page waits for, "" if it is current
         """
         shown = "".join(f"<div><dt>{escape(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in facts)
-        waiting = f'<p class="gdm-waiting" role="status">{escape(waits)}</p>' if waits else ""
         with self.head, made_for(wanted or None):
             if wanted:
                 st.html(f'<style>.gdm-of:not([data-of="{wanted}"]) {{{FADED}}}</style>')
             html(
                 f'<header class="gdm-head"><h1>{escape(self.title)}</h1><p>{escape(about)}</p>'
-                f'<dl class="gdm-facts">{shown}</dl>{waiting}</header>'
+                f'<dl class="gdm-facts">{shown}</dl></header>'
             )
 
 

@@ -166,19 +166,22 @@ def test_number_of_states_starts_another_fit(engine):
     assert [job.work.config["n_states"] for job in engine.jobs if job.name == "fit"] == [4, 5]
 
 
-def test_previous_result_is_dimmed_until_the_new_one(engine, recorded):
+def test_previous_result_is_marked_until_the_new_one(engine, recorded):
     app = opened()
     engine.auto = False
     slider(app, "K").set_value(6)
     app.run()
     assert live_of(app).poll().status == "stale"
     assert recorded["inferred-track"][1] == "stale"
-    assert recorded["true-track"][1] == "fresh", "known states are never dimmed"
-    assert [trace.get("opacity") for trace in recorded["strips"][0]["data"]] == [None, 0.5]
+    assert recorded["true-track"][1] == "fresh", "known states are never marked"
+    assert recorded["strips"][1] == "stale"
+    assert all("opacity" not in trace for trace in recorded["strips"][0]["data"]), "pale colours mean mixed states"
+    panels = app.session_state["_channel"]._scene.make()
+    badges = {key: badge for key, panel in panels.items() if (badge := getattr(panel, "badge", ""))}
+    assert badges == {"inferred-track": "before: K 4"}
     engine.run_all()
     settled(app.run())
     assert recorded["inferred-track"][1] == "fresh"
-    assert len(recorded["strips"][0]["data"]) == 1
 
 
 def test_scores_of_other_data_are_hidden(engine):

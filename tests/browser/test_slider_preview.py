@@ -105,8 +105,7 @@ def test_canvas_looks_like_the_figure_of_the_server(shared, what):
         "track": preview_figures.track("it"),
         "shares": preview_figures.areas("it"),
         "every sample": preview_figures.places("it", where, dot=circuit_map.DOT),
-    }.get(what, preview_figures.strips({"inferred": "it"}, 1.0, opacity=0.86))
-    how.pop("badge", None)  # the other figure has none
+    }.get(what, preview_figures.strips({"inferred": "it"}, 1.0))
 
     def figure(states: np.ndarray) -> figures.Figure:
         if what == "track":
@@ -117,8 +116,7 @@ def test_canvas_looks_like_the_figure_of_the_server(shared, what):
             return shares
         if what == "every sample":
             return circuit_map.circuit_map(ring, one_lap(where, np.zeros(len(states))), states)
-        rows, marks = {"above": even, "inferred": states, "below": even}, {"inferred": ("", 0.86)}
-        return figures.state_strips(rows, columns=50, marks=marks)
+        return figures.state_strips({"above": even, "inferred": states, "below": even}, columns=50)
 
     def show(states: np.ndarray) -> np.ndarray:
         page.evaluate("figure => window.gdmTest.show([figure])", figure(states))

@@ -125,25 +125,6 @@ def test_strips_average_states_and_leave_unknown_blank():
     assert not (index[0] == blank).any()
 
 
-def test_marked_strip_row_is_faded_alone():
-    states = np.tile([[1.0, 0.0], [0.0, 1.0]], (50, 1))
-    rows = {"true": states, "inferred": states[::-1]}
-    plain = figures.state_strips(rows)
-    marked = figures.state_strips(rows, marks={"inferred": ("earlier result", 0.5), "gone": ("x", 0.1)})
-    first, second = marked["data"]
-    assert first["y"] == second["y"] == ["true", "inferred"]
-    assert "opacity" not in first
-    assert second["opacity"] == 0.5
-    whole, alone, both = (untyped(trace["z"]) for trace in (first, second, plain["data"][0]))
-    blank = len(second["colorscale"]) // 2 - 1
-    np.testing.assert_array_equal(whole[0], both[0])
-    np.testing.assert_array_equal(alone[1], both[1])
-    assert (whole[1] == blank).all()
-    assert (alone[0] == blank).all()
-    assert [(note["text"], note["y"]) for note in marked["layout"]["annotations"]] == [("earlier result", "inferred")]
-    assert plain["layout"]["annotations"] == []
-
-
 def test_usage_shows_shares():
     figure = figures.usage(np.array([[0.25, 0.75], [0.25, 0.75]]))
     assert [words["text"] for words in figure["layout"]["annotations"]] == ["25%", "75%"]

@@ -15,7 +15,6 @@ from gdm_core.text import plural
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
     LINE,
-    SMALL,
     TEXT,
     THIN,
     TIME_MARGIN,
@@ -113,7 +112,6 @@ def state_strips(
     unit: str = "step",
     ticks: Sequence[tuple[float, str]] = (),
     height: int | None = None,
-    marks: Mapping[str, tuple[str, float]] | None = None,
     names: Sequence[str] | None = None,
     columns: int = MAX_COLUMNS,
     caption: str = "Soft states over time. Mixed, muted colours: several states share the time step.",
@@ -122,7 +120,6 @@ def state_strips(
 
     start, step   time of the first sample, and between samples
     ticks         (time, text) in place of numbers, such as corners
-    marks         (text, opacity) of rows that are pending
     names         names of the states in hover texts
     columns       maximum number of columns; finer samples are averaged
     """
@@ -148,7 +145,6 @@ def state_strips(
     index = np.where(blanks, len(scale) - 1, buckets.index.reshape(blanks.shape)).astype(np.uint8)
     rows_shown = list(soft)
     dx = step * width
-    marked = {row: mark for row, mark in (marks or {}).items() if row in soft}
     hover = "S%{customdata[0]} %{customdata[1]}% · S%{customdata[2]} %{customdata[3]}%"
     look: Dict = {"x0": start + (dx - step) / 2, "dx": dx, "y": rows_shown, "ygap": 3 if len(cells) > 1 else 0}
     look |= {"customdata": typed(tips, "u1"), **numbered_colours(scale)}
@@ -157,26 +153,14 @@ def state_strips(
         look["text"] = [_hover_texts(row, blank, names) for row, blank in zip(tips, blanks, strict=True)]
     hover = f"{unit} %{{x:.4~g}} · %{{y}}<br>{hover}"
 
-    # Opacity applies to a trace, so each marked row has its own. Every trace has all rows, with blanks, because Plotly
-    # cannot draw a heat map of a single row on a category axis.
-    def only(is_shown: Sequence[bool], **more: Any) -> Dict:
-        return heatmap(np.where(np.array(is_shown)[:, None], index, len(scale) - 1), hover, "u1", **look, **more)
-
-    traces = [only([row not in marked for row in rows_shown])]
-    traces += [only([row == name for row in rows_shown], opacity=opacity) for name, (_, opacity) in marked.items()]
-    badges = [
-        note(word, 0.5, row, xref="paper", yref="y", bgcolor="$surface", borderpad=3) | {"font": SMALL}
-        for row, (word, _) in marked.items()
-        if word
-    ]
     short = [cut_to(name, 10) for name in rows_shown]
     axes: Dict = {
         "xaxis": _time_axis(unit, ticks),
         "yaxis": rows_axis(short, rows_shown, autorange="reversed", automargin=False),
     }
     alt, high = f"State strips of {length} samples: {', '.join(rows_shown)}.", height or 52 + 34 * len(cells)
-    place: Dict = {"margin": TIME_MARGIN, "annotations": badges}
-    return figure(traces, caption, alt, high, cursor=time_cursor(), **axes, **place)
+    place: Dict = {"margin": TIME_MARGIN, "annotations": []}
+    return figure([heatmap(index, hover, "u1", **look)], caption, alt, high, cursor=time_cursor(), **axes, **place)
 
 
 def _hover_texts(tips: npt.NDArray[np.uint8], missing: npt.NDArray[np.bool_], names: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from pages.channel import LivePanels, channel
 from pages.lab import shipped
 from pages.lab.live.queries import Query
 from pages.lab.live.session import FitSession
-from pages.lab.live.state import FitState, PageSpec, has_default_order
+from pages.lab.live.state import FitState, PageSpec, has_default_order, is_fit_of
 from pages.ui import navigation, settings, shell
 from pages.ui.plot import REPLAY, Panel, Picture, Scrubber, Text, by_key, draw_live
 
@@ -96,7 +97,17 @@ def draw_panels(
     def settled() -> str:
         return "fit" if began and not moves() else ""
 
-    draw_live(lambda: make(fit.poll()), moves, settled, places)
+    draw_live(lambda: _name_earlier(make(fit.poll()), fit), moves, settled, places)
+
+
+def _name_earlier(panels: Mapping[str, Panel], fit: FitSession) -> Mapping[str, Panel]:
+    """Return the panels with the settings of an earlier result on the first of its pictures."""
+    first = next((one for one in panels.values() if isinstance(one, Picture) and one.state == "stale"), None)
+    shown, asked = fit.poll(), fit.spec
+    if first is None or shown.spec is None or asked is None:
+        return panels
+    words = shown.spec.describe_changes(asked) if is_fit_of(shown, asked) else "other data"
+    return {**panels, first.key: replace(first, badge=f"before: {words or 'other settings'}")}
 
 
 def rerun_when_answered(fit: FitSession) -> None:

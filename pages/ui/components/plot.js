@@ -209,7 +209,7 @@ export default function show(given) {
   alt.textContent = figure.alt;
   caption.textContent = figure.caption;
   caption.hidden = !figure.caption;
-  badge.hidden = options.state === "fresh";
+  badge.hidden = !options.badge;
   badge.textContent = options.badge;
   if (!view.updates) plot.style.minHeight = `${options.height}px`;
 

@@ -71,9 +71,10 @@ function follow(view) {
       mixing: { ...data.mixing, lab: data.mixing.lab.slice(0, parts[name].shape[2]) },
       stride: parts[name].stride,
     });
+    let words = data.slider === REPLAY ? `training step ${Math.round(value)}` : "preview, release to fit"; // once
     for (const { plot, how } of findPlots(view)) {
-      const badge = data.slider === REPLAY && how.badge ? `training step ${Math.round(value)}` : how.badge;
-      if (!drawStates(plot, { ...how, badge }, soft, data.colours)) continue;
+      if (!drawStates(plot, how, soft, data.colours, words)) continue;
+      words = "";
       plot.waits = () => follow(view); // after a change of its size
       view.over.add(plot);
     }

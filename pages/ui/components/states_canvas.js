@@ -8,9 +8,9 @@ const STROKE = /^#[0-9a-f]{8}$/; // the colour of a piece of the path; other sha
 const FADED = 0.2;
 const KINDS = { track, strips, areas, places };
 
-// Draw over `view`, a figure of plot.js, as described by `how`; `soft(part)` returns { states, mixing, stride }. Return false if
-// the figure cannot be drawn over.
-export function drawStates(view, how, soft, colours) {
+// Draw over `view`, a figure of plot.js, as described by `how`; `soft(part)` returns { states, mixing, stride }; `words` are shown
+// in the corner. Return false if the figure cannot be drawn over.
+export function drawStates(view, how, soft, colours, words = "") {
   const { plot, root, badge, figure } = view;
   const frame = axesOf(plot);
   if (!frame) return false; // not drawn yet
@@ -24,11 +24,8 @@ export function drawStates(view, how, soft, colours) {
   for (const mark of plot.querySelectorAll(".infolayer > .annotation")) {
     if (how.fades?.includes(plot.layout.annotations[mark.dataset.index]?.name)) restyle(on, mark, "opacity", FADED);
   }
-  if (how.badge) {
-    const { stride } = soft(how.part ?? Object.values(how.rows)[0]);
-    root.dataset.state = "preview";
-    Object.assign(badge, { hidden: false, textContent: how.badge + (stride > 1 ? `, 1 of ${stride} samples` : "") });
-  }
+  const { stride } = soft(how.part ?? Object.values(how.rows)[0]);
+  Object.assign(badge, { hidden: !words, textContent: words + (stride > 1 ? `, 1 of ${stride} samples` : "") });
   root.toggleAttribute("data-followed", true);
   root.dataset.updates = view.updates += 1;
   return true;
@@ -163,7 +160,7 @@ function areas({ pen, frame, plot, figure }, { part }, soft, colours) {
 }
 
 // ---- strips, as figures/states.py draws them and Plotly fills their cells: from whole pixel to whole pixel --------
-function strips({ pen, frame, plot, figure }, { rows, step, waiting, opacity }, soft) {
+function strips({ pen, frame, plot, figure }, { rows, step, waiting }, soft) {
   const [first] = figure.data;
   const present = Object.keys(rows).filter((row) => first.y?.includes(row));
   if (!present.length) return false;
@@ -180,7 +177,7 @@ function strips({ pen, frame, plot, figure }, { rows, step, waiting, opacity }, 
     for (let i = 0, begun = 0; i < index.length; i++) {
       if (i + 1 < index.length && index[i + 1] === index[i]) continue;
       const left = across(begun);
-      fill(pen, css[index[i]], opacity ?? 1, left, top + Math.floor(gap / 2), across(i + 1) - left, bottom - top - gap);
+      fill(pen, css[index[i]], 1, left, top + Math.floor(gap / 2), across(i + 1) - left, bottom - top - gap);
       begun = i + 1;
     }
   }
