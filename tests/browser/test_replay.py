@@ -67,3 +67,25 @@ def test_play_replays_training_in_five_seconds(revisit):
     assert time.monotonic() - began > 0.9 * PLAY_S
     expect(page.locator(".gdm-states")).to_have_count(0)
     assert _runs(page) == runs, "no script runs during the replay"
+
+
+def test_replay_repeats_steps_by_keys_and_calms_down(revisit):
+    page = rested(revisit("/nascar?T=200").page)
+    page.emulate_media(reduced_motion="reduce")
+    page.get_by_role("button", name="Repeat the replay").click()
+    page.evaluate(
+        """() => {
+          window.seen = [];
+          const note = ({ detail }) => detail.key === "replay" && window.seen.push(detail.value);
+          window.addEventListener("gdm:slider", note);
+        }"""
+    )
+    page.get_by_role("button", name="Replay training").click()
+    page.wait_for_function("window.seen.filter((value) => value === 0).length > 1")
+    assert len(set(page.evaluate("window.seen"))) == 11, "ten pictures and the end"
+    page.get_by_role("button", name="Pause the replay").click()
+    page.get_by_role("slider", name="Training step").press("Home")
+    page.get_by_role("slider", name="Training step").press("ArrowRight")
+    most = int(page.evaluate(STEP.replace("value", "max")))
+    assert int(page.evaluate(STEP)) == max(1, round(most / 50))
+    page.emulate_media(reduced_motion="no-preference")

@@ -7,6 +7,9 @@ const HEARD = "gdm:slider"; // see slider.js
 const CURSOR = "gdm:cursor"; // see cursor.js
 const KEY = "replay"; // of the slider events, and the group of the ELBO curve's cursor
 const PLAY_MS = 5000;
+const N_STEPS = 50; // of the arrow keys, from the first step of training to the last
+const STILLS = 10; // pictures of a replay for visitors who want less motion
+const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 const NO_STATES = "Replay shows smoothed states of training trials.";
 
 function build(parent) {
@@ -14,11 +17,22 @@ function build(parent) {
   root.className = "gdm-slider gdm-scrubber";
   root.dataset.name = KEY;
   root.innerHTML = `<div class="rail"><button type="button"><svg viewBox="0 0 24 24" aria-hidden="true"><path/></svg></button>
-    <input type="range" min="0" step="1" aria-label="Training step"></div><p class="gdm-quiet"></p>`;
+    <input type="range" min="0" step="1" aria-label="Training step">
+    <button type="button" class="loop" aria-pressed="false" aria-label="Repeat the replay"><svg viewBox="0 0 24 24" aria-hidden="true">
+    <path d="M7 7h10v3l4-4-4-4v3H5v6h2zM17 17H7v-3l-4 4 4 4v-3h12v-6h-2z"/></svg></button></div><p class="gdm-quiet"></p>`;
   parent.replaceChildren(root);
   const [button, input, label, icon] = ["button", "input", "p", "path"].map((name) => root.querySelector(name));
-  const view = { root, button, input, label, icon, at: 0, total: 0, away: false, playing: false, fit: null };
+  const loop = root.querySelector(".loop");
+  const view = { root, button, input, label, icon, loop, at: 0, total: 0, away: false, playing: false, fit: null };
   button.onclick = () => (view.playing ? pause(view) : play(view));
+  loop.onclick = () => loop.setAttribute("aria-pressed", loop.ariaPressed !== "true");
+  root.onkeydown = (event) => {
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!way || input.disabled) return;
+    event.preventDefault();
+    view.playing = false;
+    move(view, Math.min(view.total, Math.max(0, Math.round(view.at) + way * Math.max(1, Math.round(view.total / N_STEPS)))));
+  };
   input.oninput = () => {
     view.playing = false;
     move(view, Number(input.value));
@@ -35,8 +49,11 @@ function play(view) {
   view.playing = true;
   const tick = () => {
     if (!view.playing) return;
-    move(view, Math.min(view.total, from + ((performance.now() - began) / PLAY_MS) * view.total));
+    const share = (performance.now() - began) / PLAY_MS;
+    const at = Math.min(view.total, from + (CALM.matches ? Math.floor(share * STILLS) / STILLS : share) * view.total);
+    if (at !== view.at) move(view, at);
     if (view.at < view.total) requestAnimationFrame(tick);
+    else if (view.loop.ariaPressed === "true") play(view);
     else pause(view);
   };
   tick();
@@ -62,10 +79,10 @@ function move(view, at) {
   show(view);
 }
 
-function show({ button, input, label, icon, at, total, playing, running, note }) {
+function show({ button, loop, input, label, icon, at, total, playing, running, note }) {
   const [step, last] = [at, total].map((each) => Math.round(each).toLocaleString("en"));
   Object.assign(input, { max: total, value: at, disabled: running });
-  button.disabled = running;
+  button.disabled = loop.disabled = running;
   button.setAttribute("aria-label", playing ? "Pause the replay" : "Replay training");
   icon.setAttribute("d", playing ? "M6 5h4v14H6zM14 5h4v14h-4z" : "M7 4v16l13-8z");
   input.setAttribute("aria-valuetext", `step ${step} of ${last}`);
