@@ -49,6 +49,7 @@ pages: $(VENV)/.dev
 # The results that Home shows on a first visit; they are kept in the repository.
 demo: $(VENV)/.dev
 	$(BIN)/python assets/make_demo.py
+	$(BIN)/python assets/make_mice.py
 
 # Build the documentation in build/site (open index.html).
 docs: $(VENV)/.dev

@@ -74,16 +74,17 @@ def fit_result(train: Trials, config: dict[str, Any]) -> FitResult:
     return FitResult("", content, str(model.status_), model.elbo_, seconds, steps, elbos, (*snapshots, last))
 
 
-def write_neighbours(name: str, train: Trials, test: Trials, config: dict[str, Any]) -> None:
-    """Write fits with other numbers of states, which the slider preview draws on a first visit."""
-    for k in shipped.NUMBERS:
-        if k != config["n_states"]:
-            result = fit_result(train, config | {"n_states": k})
-            if result.fit_status == Status.FAILED:
-                continue
-            *earlier, last = result.snapshots
-            last = Snapshot.from_model(result.model(), train, last.preview, last.step, last.elbo)
-            shipped.write_neighbour(name, train, test, k, replace(result, snapshots=(*earlier[::2], last)))
+def write_variants(name: str, train: Trials, test: Trials, config: dict[str, Any]) -> None:
+    """Write fits with other numbers of states and temperatures; the preview of K draws them on a first visit."""
+    for part, changes in shipped.VARIANTS.items():
+        if config == config | dict(changes):
+            continue
+        result = fit_result(train, config | dict(changes))
+        if result.fit_status == Status.FAILED:
+            continue
+        *earlier, last = result.snapshots
+        last = Snapshot.from_model(result.model(), train, last.preview, last.step, last.elbo)
+        shipped.write_variant(name, train, test, part, replace(result, snapshots=(*earlier[::4], last)))
 
 
 def thinned(snapshot: Snapshot) -> Snapshot:
@@ -111,7 +112,7 @@ def write_nascar() -> None:
             for more in range(seed + 1, seed + MORE_SEEDS + 1)
         ]
         shipped.write(name, train, test, "gdm", lab.FIRST_CONFIG, result, {"scores": scores, "seeds": seeds})
-        write_neighbours(name, train, test, lab.FIRST_CONFIG)
+        write_variants(name, train, test, lab.FIRST_CONFIG)
 
 
 def make_nascar() -> Card:
@@ -153,7 +154,7 @@ def make_formula1() -> Card:
     shipped.write(
         laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "supervised": controls}
     )
-    write_neighbours(laps.SHIPPED, train, test, config)
+    write_variants(laps.SHIPPED, train, test, config)
     row, *_ = with_spread(driving_rows(scores, controls), [driving_rows(one, controls) for one in seeds])
     assert result.snapshot is not None
     states = np.concatenate(result.model().predict_proba(test))

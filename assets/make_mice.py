@@ -10,7 +10,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from assets.make_demo import fit_result, strip_texts, write_neighbours  # noqa: E402
+from assets.make_demo import fit_result, strip_texts, write_variants  # noqa: E402
 from gdm_core.analysis import bout_scores  # noqa: E402
 from gdm_core.engine.results import from_levels  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
@@ -44,7 +44,7 @@ def make() -> Card:
     ]
     more = {"options": [rule.smooth_s, rule.shortest_s], "scores": scores, "seeds": seeds}
     bundle = shipped.write(recordings.SHIPPED, data.train, data.test, "gdm", CONFIG, result, more)
-    write_neighbours(recordings.SHIPPED, data.train, data.test, CONFIG)
+    write_variants(recordings.SHIPPED, data.train, data.test, CONFIG)
     assert bundle.result.states is not None
     rows = with_spread(bout_rows(bundle.more["scores"]), [bout_rows(one) for one in bundle.more["seeds"]])
     row = next(row for row in rows if row.name == PAPER)

@@ -1,9 +1,9 @@
 """Precomputed first results of pages, available before any worker has started: `find_result` is part of the result cache.
 
 The part "fit" of the files (pages/ui/result_files.py) has the model, its snapshots, the states of all trials, the settings and
-scores; a part such as "K3" has the model and snapshots of another number of states, for the slider preview. They replace fits
-only for equal settings and data of the same recipe (`gdm_core.trials.with_recipe`), because processors round differently.
-`assets/make_demo.py` and `assets/make_mice.py` make the files; tests refit them and compare.
+scores; each part of VARIANTS has the model, snapshots and states for another K or temperature. They replace fits only for equal
+settings and data of the same recipe (`gdm_core.trials.with_recipe`), because processors round differently. `make demo` makes
+the files; tests refit them and compare.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 from pages.ui import result_files
 
-NUMBERS = range(2, 13)  # of states whose fits ship with a result
+TEMPERATURES = (0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 3.0)
+# Changes to the configuration of a result with which its fits ship too, by part.
+VARIANTS: Mapping[str, Mapping[str, Any]] = {f"K{k}": {"n_states": k} for k in range(2, 13)} | {
+    f"tau{value:g}": {"temperature": value} for value in TEMPERATURES
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +35,7 @@ class Shipped:
 
     fingerprint  of the training and held-out trials
     more         scores, by names that the page chooses
-    neighbours   fits with other numbers of states
+    variants     other fits by part, see VARIANTS
     """
 
     fingerprint: tuple[str, str]
@@ -39,18 +43,16 @@ class Shipped:
     config: Mapping[str, Any]
     result: FitResult
     more: Mapping[str, Any]
-    neighbours: Mapping[int, FitResult]
+    variants: Mapping[str, FitResult]
 
     def find(self, spec: FitSpec) -> FitResult | None:
         """Return the result of `spec`, whatever its held-out trials; None if there is none."""
         if spec.family != self.family or spec.trials.fingerprint != self.fingerprint[0]:
             return None
-        config = dict(spec.config)
-        if config == dict(self.config):
+        if dict(spec.config) == dict(self.config):
             return self.result
-        number = config.get("n_states")
-        same = config == {**self.config, "n_states": number}
-        return self.neighbours.get(number) if same and isinstance(number, int) else None
+        same = (part for part in self.variants if dict(spec.config) == {**self.config, **VARIANTS[part]})
+        return next((self.variants[part] for part in same), None)
 
 
 def find_result(spec: FitSpec) -> FitResult | None:
@@ -89,8 +91,8 @@ def _load(name: str, here: tuple[str, int]) -> Shipped | None:
         return None
     arrays, words = found
     train, test = words["fingerprint"].split("/")
-    parts = {k: result_files.read(name, f"K{k}") for k in NUMBERS}
-    others = {k: _unpack(*part, test) for k, part in parts.items() if part is not None}
+    parts = {part: result_files.read(name, part) for part in VARIANTS}
+    others = {part: _unpack(*found, test) for part, found in parts.items() if found is not None}
     result = _unpack(arrays, words, test)
     return Shipped((train, test), words["family"], words["config"], result, words["more"], others)
 
@@ -163,7 +165,6 @@ def write(
     return found
 
 
-def write_neighbour(name: str, train: Trials, test: Trials, n_states: int, result: FitResult) -> None:
-    """Add the fit with another number of states to a result."""
-    states = TrialStates.from_model(result.model(), train, test)
-    result_files.write(name, f"K{n_states}", *_pack(result, states))
+def write_variant(name: str, train: Trials, test: Trials, part: str, result: FitResult) -> None:
+    """Add a fit of VARIANTS to a result."""
+    result_files.write(name, part, *_pack(result, TrialStates.from_model(result.model(), train, test)))

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import shutil
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from datasets.nascar import PRESETS
+from datasets.nascar import PRESETS, train_test
 from gdm_core.analysis import inference
-from gdm_core.engine import Priority
+from gdm_core.engine import FitSpec, Priority
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
 from gdm_core.models.loading import model_from_bytes
+from gdm_core.trials import as_trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.lab import shipped
 from pages.lab.view import CAUSAL
 from pages.nascar import pictures, simulator
+from pages.ui import result_files
 from tests.support.drawn import record, verdicts
 from tests.support.nascar_page import live_of, opened, settled, text
 from tests.support.offered import offered
@@ -52,6 +55,17 @@ def test_first_visit_has_fits_of_other_numbers_of_states(engine):
     assert (shown.status, shown.n_states) == ("fresh", 3)
     assert shown.result.from_cache
     assert shown.result.model().score(shown.spec.trials) == pytest.approx(shown.result.elbo, abs=0.01)
+
+
+def test_shipped_temperature_is_found_at_its_value_alone(monkeypatch, tmp_path):
+    shutil.copytree(result_files.FOLDER, tmp_path / "demo")
+    monkeypatch.setattr(result_files, "FOLDER", tmp_path / "demo")
+    found, track = shipped.load("nascar"), simulator.BUNDLED["nascar"]
+    train, test = map(as_trials, train_test(track.setting, track.seed, track.length))
+    shipped.write_variant("nascar", train, test, "tau0.5", replace(found.result, seconds=12.5))
+    specs = [FitSpec("gdm", {**found.config, "temperature": value}, train) for value in (0.5, 0.51)]
+    near, other = map(shipped.find_result, specs)
+    assert (near.seconds, other) == (12.5, None)
 
 
 @pytest.mark.parametrize(
