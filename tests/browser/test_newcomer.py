@@ -42,7 +42,7 @@ def test_low_temperature_gives_hard_states(revisit):
 
 
 def test_suggestion_names_the_number_of_states(visit):
-    page = finished(visit("/nascar").page)
+    page = finished(visit("/nascar?K=6").page)
     page.get_by_role("tab", name="Suggest settings").click()
     page.get_by_role("button", name="Suggest settings").click()
     apply = page.get_by_role("button", name="Apply settings")
