@@ -20,6 +20,7 @@ _CLOCK = r"^[-+]?\d{1,4}:\d{1,2}(:\d{1,2})?([.,]\d+)?$"
 _SPAN = r"^[-+]?\d+ days?( [-+]?\d+:\d+:\d+(\.\d+)?)?$"  # as pandas writes it
 _HALF_DAY = r"^\d{1,2}:\d{2}(:\d{2})?(\.\d+)? ?[apAP]\.?[mM]\.?$"
 _LAST_COLON = re.compile(r"(?<=:\d\d):(?=\d{3,6}$)")
+_ZONED = r"^\d{1,2}:\d{2}:\d{2}(\.\d+)?[-+]\d\d:?\d\d$"  # a time of day with its time zone
 _SAMPLE = 200
 
 Readings = dict[str, "pd.Series[Any]"]
@@ -33,6 +34,9 @@ def parse_times(text: pd.Series[Any]) -> Readings | None:
     """
     text = text.astype(str).str.strip(" '")
     sample = sample_of(text)
+    if sample.str.match(_ZONED).mean() > 0.5:
+        text = text.str.replace(r"[-+]\d\d:?\d\d$", "", regex=True)
+        sample = sample_of(text)
     if sample.str.contains(_LAST_COLON).any():  # milliseconds after a colon
         text = text.str.replace(_LAST_COLON, ".", regex=True)
         sample = sample_of(text)

@@ -94,7 +94,7 @@ def sniff(source: Source, answers: Answers | None = None) -> Layout:
 
 def _rate_above(text: str) -> float | None:
     """Return the rate that the lines above a table give once, as "30 Hz" or an epoch as h:m:s."""
-    rates = {float(found) for found in re.findall(r"(\d+(?:\.\d+)?) ?Hz\b", text, re.IGNORECASE)}
+    rates = {float(found) for found in re.findall(r"(\d+(?:\.\d+)?) ?(?:Hz|hertz)\b", text, re.IGNORECASE)}
     epoch = re.search(r"Epoch Period.*? (\d+):(\d+):(\d+)", text)
     if epoch and (seconds := 3600 * int(epoch[1]) + 60 * int(epoch[2]) + int(epoch[3])):
         rates.add(1 / seconds)

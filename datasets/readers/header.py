@@ -63,7 +63,7 @@ def find_top(rows: Sequence[Row], answers: Answers) -> Top:
     width = Counter(len(row) for row in body).most_common(1)[0][0]
     body = [row for row in body if len(row) == width]
     valued = [j for j in range(width) if _is_valued(body, j)]
-    fits = [i for i, row in enumerate(rows) if width - 1 <= len(row) <= width + 1]
+    fits = [i for i, row in enumerate(rows) if abs(len(row) - width) <= (width > 1)]
     counts = all(row[0].strip() for row in body)  # the first column has no gaps
     states = [_state(row, valued, counts) if i in fits else "text" for i, row in enumerate(rows)]
     first = next((i for i, state in enumerate(states) if state == "values" and _goes_on(states, i)), None)
@@ -126,7 +126,8 @@ def _may_group(upper: Row, lower: Row) -> bool:
 
 def _uncomment(row: Row) -> Row:
     """Return the names in a comment, as numpy.savetxt writes them."""
-    return (row[0].lstrip().lstrip("#%").strip(), *row[1:]) if row[0].lstrip()[:1] in ("#", "%") else ()
+    first = row[0].lstrip().lstrip("#%").strip()
+    return () if first == row[0].strip() else (first, *row[1:]) if first else row[1:]
 
 
 def _find_names_among_values(rows: Sequence[Row], first: int, valued: Sequence[int], answers: Answers) -> Top:

@@ -34,7 +34,7 @@ def refuse_other_tables(frame: pd.DataFrame, roles: dict[str, Role], name: str) 
         raise DataError(f"{name} is a table of bouts. Upload the recording, and this file as its labels.")
     ids = [column for column, key in keys.items() if _KEY.match(key) and frame[column].is_unique]
     conditions = [column for column, key in keys.items() if _CONDITION.match(key)]
-    files = [column for column in ids if _FILE.match(keys[column]) and not is_numeric(frame[column])]
+    files = [column for column in ids if (_FILE.match(keys[column]) or not timed) and not is_numeric(frame[column])]
     named = any(not frame[column].astype(str).str.contains(_IMAGE).any() for column in files)  # not one for each frame
     if ids and (named or (conditions and not timed)) and len(frame) <= _MOST:
         raise DataError(

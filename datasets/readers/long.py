@@ -19,6 +19,7 @@ _ANIMAL = re.compile(r"^(animal|mouse|rat|fly|fish|subject)s?([ _]?(id|no|number
 _PART = re.compile(r"^(body[ _]?part|part|key[ _]?point|node)s?([ _]?(name|id))?$")
 _SIGNAL = re.compile(r"^(sensor|channel|variable|signal|parameter|measure(ment)?)s?([ _]?(name|id))?$")
 _TOTAL = re.compile(r"(grand )?(total|sum|mean|average|median|std|sd|min|max|summe|mittelwert)s?:?$", re.IGNORECASE)
+_MILLISECONDS = re.compile(r"^(ms|msecs?|millis(econds?)?)$", re.IGNORECASE)
 _MOST = 1_000  # different values
 
 
@@ -62,6 +63,8 @@ def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return a table in which a column of dates and one of times of day are one."""
     texts = [str(name) for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype)]
     words = {name: frame[name].cat.categories.astype(str).to_series() for name in texts if frame[name].notna().all()}
+    if len(words) == 1 and (joined := _add_milliseconds(frame, *next(iter(words.items())))) is not None:
+        return joined
     dates = [
         name for name in words if re.match(r"date|datum|day", name, re.I) and not words[name].str.contains(":").any()
     ]
@@ -71,6 +74,19 @@ def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     both = frame[dates[0]].astype(str) + " " + frame[times[0]].astype(str)
     frame = frame.drop(columns=dates).assign(**{times[0]: both.astype("category")})
     return frame, [f"{dates[0]!r} and {times[0]!r} are one clock"]
+
+
+def _add_milliseconds(frame: pd.DataFrame, clock: str, words: pd.Series[Any]) -> tuple[pd.DataFrame, list[str]] | None:
+    """Return a table with milliseconds added to a clock of whole seconds; None without such columns."""
+    parts = [name for name in frame.columns if _MILLISECONDS.match(str(name).strip()) and is_numeric(frame[name])]
+    if len(parts) != 1 or not words.str.contains(r":\d\d$").all() or not frame[clock].duplicated().any():
+        return None
+    values = pd.Series(numeric_values(frame[parts[0]]))
+    if not values.between(0, 999).all():
+        return None
+    exact = frame[clock].astype(str) + "." + values.astype(int).astype(str).str.zfill(3)
+    frame = frame.drop(columns=parts).assign(**{clock: exact.astype("category")})
+    return frame, [f"{clock!r} and {parts[0]!r} are one clock"]
 
 
 def drop_remarks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

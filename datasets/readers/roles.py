@@ -109,7 +109,8 @@ _TIME = re.compile(
     r"elapsed|utc|ts|datenum|minutes?|hours?)([ _(\[./].*)?$|_(time|s|ms)$|"
     r"^(trial|recording|elapsed|video|relative|system|session)[ _]time([ _(\[./].*)?$"
 )
-_CLOCK = re.compile(r"(^|[^a-z])(time|timestamp|clock)([^a-z]|$)")
+_CLOCK = re.compile(r"time|clock")
+_COUNTER = re.compile(r"count|seq|index|idx|number|packet|sample|record|frame")
 _FRAME = re.compile(
     r"^(frames?|(frame|sample)[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
 )
@@ -157,7 +158,7 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     labels.sort(key=lambda name: (_LABEL.search(name.strip().lower()) is None, -frame[name].count()))
     for name in (*labels[1:], *columns_with(roles, Role.GROUP)[1:]):
         roles[name] = Role.IGNORE
-    for name in _find_copies(frame, columns_with(roles, Role.CHANNEL)):
+    for name in _find_copies(frame, [*times, *columns_with(roles, Role.CHANNEL)]):
         roles[name] = Role.IGNORE
     lower = {name.strip().lower(): name for name, role in roles.items() if role is Role.CHANNEL}
     for x, y in _POSITION:
@@ -329,7 +330,8 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     distinct = int(column.nunique())
     if _GROUP.match(key) and distinct <= max(1, n_rows // 2):
         return Role.GROUP
-    if _INDEX.match(key) or ((_GROUP.match(key) or _ROW_NUMBER.match(key)) and is_row_number(column)):
+    counted = _GROUP.match(key) or _ROW_NUMBER.match(key) or (_COUNTER.search(key) and not _FRAME_NUMBER.match(key))
+    if _INDEX.match(key) or (counted and is_row_number(column)):
         return Role.IGNORE
     values = numeric_values(column)
     seen = values[np.isfinite(values)]

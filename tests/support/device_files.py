@@ -12,6 +12,7 @@ from openpyxl import Workbook
 
 from tests.support.file_corpus import (
     AT,
+    BIG,
     BODY,
     KINDS,
     PLAIN,
@@ -332,4 +333,153 @@ add(
     "".join(f"t:{t} a:{a} b:{b}\n" for t, a, b in zip(AT, C1, C2, strict=True)),
     "a.txt",
     outcome="refused",
+)
+
+# ---- more devices, programs and broken layouts ----------------------------------------------------------------------
+add(
+    "Movisens",
+    lines_of(
+        ["Timestamp", *stamps("%Y-%m-%dT%H:%M:%S.%f", "100ms", EXACT)],
+        ["HR[1/min]", *C1],
+        ["Acc[g]", *C2],
+        separator=";",
+    ),
+)
+add(
+    "activPAL",
+    "sep=;\n"
+    + lines_of(
+        ['"Time"', *[f'"{45419.5 + i / 864000:.9f}"' for i in range(N)]], ['"X"', *C1], ['"Y"', *C2], separator=";"
+    ),
+)
+ECG = "Name,Jane Doe\nDate of Birth,1990-01-01\nClassification,Sinus Rhythm\nSample Rate,512 hertz\n\n\nLead,Lead I\nUnit,µV\n\n\n"
+add("Apple Watch ECG", ECG + lines_of(C1), rate=512, values=VALUES[:, :1])
+add(
+    "Emotiv",
+    "title: test, recorded: 07.05.24 16.29.50, sampling:128, subject:jd, labels:AF3 F7, units:emotiv\n"
+    + lines_of(C1, C2),
+    rate=None,
+)
+add("Delsys", lines_of(["X[s]", *AT], ["EMG 1 (V)", *C1], ["X[s]", *AT], ["EMG 2 (V)", *C2]))
+add("Shimmer", "sep=\t\n" + lines_of(["S1_Timestamp_Unix_CAL", "ms", *(SECOND * 100 + 1_715_092_190_440)], ["S1_X_CAL", "m/s", *C1],
+    ["S1_Y_CAL", "m/(s^2)", *C2], [""] * (N + 2), separator="\t"))  # fmt: skip
+add(
+    "Xsens DOT",
+    "DeviceTag:,D1\nFirmwareVersion:,2.0\nStartTime:,2024-05-07\n\n"
+    + lines_of(
+        ["PacketCounter", *SECOND + 1],
+        ["SampleTimeFine", *SECOND * 100_000 + 7_000_123],
+        ["Euler_X", *C1],
+        ["Euler_Y", *C2],
+    ),
+    outcome="asked",
+    asks={"unit": "us"},
+)
+add(
+    "Google Fit",
+    lines_of(
+        ["Start time", *stamps("%H:%M:%S.000+02:00", "1min", "2024-05-07 08:00")],
+        ["End time", *stamps("%H:%M:%S.000+02:00", "1min", "2024-05-07 08:01")],
+        ["Heart rate", *C1],
+        ["Steps", *C2],
+    ),
+    rate=1 / 60,
+)
+add(
+    "ROS",
+    lines_of(
+        ["%time", *1_715_092_190_440_000_000 + SECOND * 100_000_000],
+        ["field.header.seq", *SECOND + 7],
+        ["field.x", *C1],
+        ["field.z", *C2],
+    ),
+)
+add("gnuplot", "# time c1 c2\n" + lines_of(AT, C1, C2, separator=" "), "a.txt")
+add("ISO with a comma", text(frame([one.replace(" ", "T").replace(".", ",")[:-3] for one in FAST]), sep=";"))
+add(
+    "date and time with formats in their names",
+    lines_of(
+        ["Date (DD/MM/YY)", *["27/05/24"] * N],
+        ["Time (HH:MM:SS)", *stamps("%H:%M:%S", "1s", EXACT)],
+        ["c1", *C1],
+        ["c2", *C2],
+    ),
+    rate=1,
+)
+add(
+    "milliseconds in a column of their own",
+    lines_of(
+        ["DateTime", *stamps("%Y-%m-%d %H:%M:%S", "100ms", "2024-05-07 16:29:50")],
+        ["Milliseconds", *SECOND % 10 * 100],
+        ["c1", *C1],
+        ["c2", *C2],
+    ),
+)
+add("two tables side by side", lines_of(["time", *AT], ["a", *C1], [""] * (N + 1), ["time", *AT], ["b", *C2]))
+add(
+    "Markdown",
+    "| time | c1 | c2 |\n|---|---|---|\n" + "".join(f"| {t} | {a} | {b} |\n" for t, a, b in zip(AT, C1, C2, strict=True)),
+    "a.txt",
+)
+add("JSON lines", "".join(f'{{"t": {t}, "a": {a}}}\n' for t, a in zip(AT, C1, strict=True)), "a.txt", outcome="refused")
+add("line breaks in names", '"time\n(s)","c1\n(mV)",c2\n' + lines_of(AT, C1, C2))
+add("channels named by numbers", lines_of(["time", *AT], ["1", *C1], ["2", *C2]))
+add("names with units in brackets", lines_of(["Time [sec]", *AT], ["C1 (mV)", *C1], ["C2 (mV)", *C2]))
+add("title over the whole table", "Open field 7,,\n" + PLAIN)
+add("title and a blank row", "Open field 7,,\n,,\n" + PLAIN)
+add("comment marks of C", "// exported\n// by me\n" + PLAIN)
+add(
+    "sheet without conditions",
+    text(pd.DataFrame({"recording": [f"m{i}.csv" for i in range(20)], "weight": VALUES[:20, 0]})),
+    outcome="refused",
+)
+add(
+    "summary of animals",
+    text(pd.DataFrame({"animal": [f"m{i}" for i in range(20)], "distance": VALUES[:20, 0], "speed": VALUES[:20, 1]})),
+    outcome="refused",
+)
+add(
+    "questionnaire",
+    text(
+        pd.DataFrame(
+            {"id": range(1, 31), "age": SECOND[:30] % 17 + 20, "score": SECOND[:30] % 5, "sex": ["f", "m"] * 15}
+        )
+    ),
+    outcome="refused",
+)
+add("semicolons at line ends", "".join(f"{line};\n" for line in text(frame(), sep=";").splitlines()))
+add(
+    "hours over 24",
+    text(frame([f"{23 + (3540 + i) // 3600}:{(3540 + i) // 60 % 60:02d}:{i % 60:02d}" for i in range(N)])),
+    rate=1,
+)
+add("time in the middle of a night", text(frame(stamps("%I:%M:%S %p", "1s", "2024-05-07 23:59:30"))), rate=1)
+add(
+    "trials named by words",
+    text(frame(np.tile(AT[:30], 2), condition=np.repeat(["pre", "post"], 30), trial=np.repeat(["a", "b"], 30))),
+    trials=(30, 30),
+)
+add(
+    "space in thousands and tabs",
+    text(frame(values=BIG * [10, 1]).assign(c1=[f"{v:,.0f}".replace(",", " ") for v in BIG[:, 0] * 10]), sep="\t"),
+    values=BIG * [10, 1],
+)
+add("signs before numbers", respelled(VALUES, lambda v: f"{v:+.3f}"))
+add(
+    "German words for missing",
+    text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep="k.A."),
+    values=with_gap(VALUES, slice(5, 8)),
+)
+add(
+    "overflow marks",
+    text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep="OVRFLW"),
+    values=with_gap(VALUES, slice(5, 8)),
+)
+add(
+    "one channel and a time of day",
+    lines_of(
+        ["Uhrzeit", *stamps("%H:%M:%S", "1s", EXACT)], ["Wert", *[str(v).replace(".", ",") for v in C1]], separator=";"
+    ),
+    rate=1,
+    values=VALUES[:, :1],
 )
