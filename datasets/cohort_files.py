@@ -220,7 +220,7 @@ def drop_unseen_features(found: Mapping[str, Trial]) -> dict[str, Trial]:
 
 
 def read_states(
-    paths: Iterable[PathOrFile], rate_hz: float, rates: dict[str, float] | None = None
+    paths: Iterable[PathOrFile], rate_hz: float | None, rates: dict[str, float] | None = None
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[int, str]]:
     """Read recording -> states of another tool, and number -> name of named states.
 
@@ -228,7 +228,7 @@ def read_states(
     exports, tables of bouts, or tables with a label per row; a column "recording" or "Observation id" separates recordings.
 
     paths     paths, or open files
-    rate_hz   samples per second, for times in seconds
+    rate_hz   samples per second, for times in seconds; None keeps that of a time column
     rates     receives the rate of each recording; those with a time column keep theirs
     """
     found: dict[str, npt.NDArray[Any]] = {}
@@ -241,7 +241,7 @@ def read_states(
                 key = name if name.lower().endswith(".npy") else key
                 _add(found, key, array, path)
                 if rates is not None:
-                    rates[key] = rate_hz
+                    rates[key] = _require_rate(rate_hz, key)
             continue
         if (long := _read_long_table(path)) is None:
             parts = {name: read_table_of_labels(open_source(path, name))}
@@ -251,12 +251,18 @@ def read_states(
         for recording, rows in parts.items():
             one = parse_annotation(rows, rate_hz, open_source(path, name), keep_rate=rates is not None)
             if rates is not None:
-                rates[recording] = one.rate_hz or rate_hz
+                rates[recording] = one.rate_hz or _require_rate(rate_hz, recording)
             numbers = np.array([codes.setdefault(word, len(codes)) for word in one.label_names] + [UNLABELLED])
             _add(words, recording, numbers[one.labels], path)
     if found and words:
         raise DataError("Some files have numbered states and some have named states. Use one kind.")
     return (found, {}) if found else ({**words}, {code: word for word, code in codes.items()})
+
+
+def _require_rate(rate_hz: float | None, name: str) -> float:
+    if rate_hz is None:
+        raise DataError(f"{name}: states without a time column have no sampling rate; set --rate.")
+    return rate_hz
 
 
 def _add(found: dict[str, Any], name: str, value: Any, path: PathOrFile) -> None:

@@ -73,7 +73,7 @@ def read_table_of_labels(opened: Source) -> pd.DataFrame:
     return read_delimited(opened)[0]
 
 
-def parse_annotation(frame: pd.DataFrame, rate_hz: float, opened: Source, keep_rate: bool = False) -> Annotation:
+def parse_annotation(frame: pd.DataFrame, rate_hz: float | None, opened: Source, keep_rate: bool = False) -> Annotation:
     """Return the labels of a table.
 
     opened     provides its name
@@ -88,11 +88,14 @@ def parse_annotation(frame: pd.DataFrame, rate_hz: float, opened: Source, keep_r
     what = next((c for pattern in _WHAT for c in columns if re.search(pattern, c.strip(), re.IGNORECASE)), None)
     if start and what and not stop:
         raise DataError(f"{opened.name}: the column {start!r} has the start of bouts, but no column has their end.")
-    if start and stop and what:
+    sign = next((c for c in columns if c != what and _is_sign(frame[c])), None) if what else None
+    if not (what and (sign or (start and stop))):
+        return _read_row_labels(frame, what, None if keep_rate else rate_hz, opened)
+    if rate_hz is None:
+        raise DataError(f"{opened.name} has bouts, which need the sampling rate of the recording; set --rate.")
+    if start and stop:
         return _read_bouts(frame, start, stop, what, rate_hz, opened)
-    if what and (sign := next((c for c in columns if c != what and _is_sign(frame[c])), None)):
-        return _read_events(frame, sign, what, rate_hz, opened)
-    return _read_row_labels(frame, what, None if keep_rate else rate_hz, opened)
+    return _read_events(frame, str(sign), what, rate_hz, opened)
 
 
 def _read_bouts(frame: pd.DataFrame, start: str, stop: str, what: str, rate_hz: float, source: Source) -> Annotation:

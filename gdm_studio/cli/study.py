@@ -184,6 +184,7 @@ def _open_study(options: argparse.Namespace) -> Study:
     from gdm_core.models.registry import build
     from gdm_core.study import Study
     from gdm_core.study.crop import Crop, crop_recordings
+    from gdm_core.study.fitting import RATES_ALIKE
     from gdm_core.study.sheet import match_sheet
     from gdm_core.trials import Trials
 
@@ -211,12 +212,16 @@ def _open_study(options: argparse.Namespace) -> Study:
     non_wear = None if options.labels else options.non_wear
     crop = Crop(options.first, options.start, options.stop, options.equal_length, non_wear)
     if options.labels:
-        if options.rate is None:
-            raise ConfigError("States from another tool have no sampling rate; set --rate.")
-        states, words = cohort_files.read_states(paths, options.rate)
-        rates = dict.fromkeys(states, options.rate)
+        rates: dict[str, float] = {}
+        states, words = cohort_files.read_states(paths, options.rate, rates if options.rate is None else None)
+        rates = rates or dict.fromkeys(states, options.rate)
+        rate = next(iter(rates.values()))
+        if odd := [name for name, its in rates.items() if abs(its / rate - 1) > RATES_ALIKE]:
+            raise ConfigError(
+                f"{odd[0]} has {rates[odd[0]]:.4g} Hz, others {rate:.4g} Hz. Set --rate, or read them apart."
+            )
         cut, starts, sentences = crop_recordings(states, match_sheet(sheet, states), crop, rates)
-        current = Study.from_states(cut, sheet, options.rate, words, starts)
+        current = Study.from_states(cut, sheet, rate, words, starts)
         return replace(current, preparation=tuple(sentences))
     recordings = read_recordings(paths, options)
     cropped = crop_recordings(recordings, match_sheet(sheet, recordings), crop)

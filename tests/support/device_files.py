@@ -418,7 +418,8 @@ add(
 add("two tables side by side", lines_of(["time", *AT], ["a", *C1], [""] * (N + 1), ["time", *AT], ["b", *C2]))
 add(
     "Markdown",
-    "| time | c1 | c2 |\n|---|---|---|\n" + "".join(f"| {t} | {a} | {b} |\n" for t, a, b in zip(AT, C1, C2, strict=True)),
+    "| time | c1 | c2 |\n|---|---|---|\n"
+    + "".join(f"| {t} | {a} | {b} |\n" for t, a, b in zip(AT, C1, C2, strict=True)),
     "a.txt",
 )
 add("JSON lines", "".join(f'{{"t": {t}, "a": {a}}}\n' for t, a in zip(AT, C1, strict=True)), "a.txt", outcome="refused")

@@ -43,6 +43,14 @@ def test_command_prints_results_and_saves_the_study(tmp_path, capsys):
     assert {row["conclusion"] for row in cropped["equivalence"]} <= {"different", "equivalent", "inconclusive"}
     assert main(["study", *given[:2], "--labels"]) == 2
     assert "set --rate" in capsys.readouterr().err
+    for name, codes in one.states.items():
+        timed = pd.DataFrame({"time": np.arange(len(codes)) / 5, "state": codes})
+        timed.to_csv(tmp_path / f"{name}.csv", index=False)
+    own = pd.DataFrame(one.sheet).assign(recording=lambda rows: rows["recording"] + ".csv")
+    own.to_csv(tmp_path / "own.csv", index=False)
+    files = [str(tmp_path / f"{name}.csv") for name in one.states]
+    assert main(["study", str(tmp_path / "own.csv"), *files, "--labels", *asked]) == 0
+    assert " each with a state, 5 Hz)" in json.loads(capsys.readouterr().out)["methods"]
     assert main(["study", given[0]]) == 2
     assert "add the files of its recordings" in capsys.readouterr().err
 
