@@ -29,8 +29,10 @@ from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.scaling import BASELINE_MARGIN, prepare, score_baseline
+from gdm_core.text import plural
 from gdm_core.trials import Recording, Recordings, Trial, Trials, TrialsLike, as_trials, is_single
 
+_SAMPLES_PER_INPUT = 2  # observed samples per state and input of its dynamics that a fit needs
 _SCORED = 20_000  # samples that score and check a fit
 
 
@@ -133,9 +135,12 @@ class StateModel(Estimator, ABC):
             raise ConfigError(
                 f"n_latent (D) is {d} but the data has {trials.n_channels} channels; choose n_latent <= {trials.n_channels}."
             )
-        if k > trials.n_samples // 2:
+        n_seen = sum(int(np.isfinite(trial.y).sum()) for trial in trials) // trials.n_channels
+        least = _SAMPLES_PER_INPUT * k * (d + 1)
+        if n_seen < least:  # noise alone would fit, to held-out scores of thousands of nats below chance
             raise ConfigError(
-                f"n_states (K) is {k} but there are only {trials.n_samples} samples; choose K <= {trials.n_samples // 2}."
+                f"{plural(k, 'state')} (K) in {plural(d, 'latent dimension')} (D) need at least {least} observed samples, "
+                f"but there are {n_seen}. Choose smaller K or D, or add data."
             )
 
     # ---- fitting ------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ BAD_DATA = {
     "no channels": (np.zeros((60, 0)), DataError, "0 feature"),
     "text": (np.array([["a", "b"], ["c", "d"]]), DataError, "not numeric"),
     "too few channels": (noise(60, 1), ConfigError, "n_latent .* is 2 but the data has 1"),
-    "too few samples": (noise(5, N_CHANNELS), ConfigError, "n_states .* is 3 but there are only 5"),
+    "too few samples": (noise(5, N_CHANNELS), ConfigError, "need at least 18 observed samples, but there are 5"),
 }
 
 
