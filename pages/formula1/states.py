@@ -223,6 +223,7 @@ def tab(view: View) -> None:
     scores.show_card(view)
     state_names.keep_in_address(view)
     laps = race_of(shown).test if options.which == "test" else race_of(shown).train
+    lab.show_explanation(shown)
     _show_details(shown, read(shown, laps, options.which))
 
 

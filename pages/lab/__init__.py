@@ -24,6 +24,7 @@ from pages.lab.dataset import Dataset as Dataset
 from pages.lab.decoded import Decoded as Decoded
 from pages.lab.decoded import Undecoded as Undecoded
 from pages.lab.decoded import together as together
+from pages.lab.explain import show_explanation as show_explanation
 from pages.lab.export import show_export as show_export
 from pages.lab.live.state import Measure as Measure
 from pages.lab.live.state import PageSpec as PageSpec

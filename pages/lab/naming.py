@@ -272,7 +272,7 @@ class Reference:
         return cls("true", np.asarray(shares.argmax(axis=1), np.int64), shares, names)
 
 
-def colour_key(who: str, names: Sequence[str], columns: Iterable[int]) -> str:
-    """Return a colour key as HTML."""
+def colour_key(who: str, names: Sequence[str], columns: Iterable[int], numbers: Sequence[int] | None = None) -> str:
+    """Return a colour key as HTML; `numbers` of states makes buttons that explain them."""
     colours = palette.colours(len(names))
-    return f"<div>{shell.key_html(who, ((colours[k], names[k]) for k in columns), head=who)}</div>"
+    return f"<div>{shell.key_html(who, ((colours[k], names[k]) for k in columns), who, numbers)}</div>"

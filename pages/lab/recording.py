@@ -70,6 +70,7 @@ def recording_page(
         under_player = st.container()
     lab.picture(shown, lambda now: strips(shown, now, measured))
     lab.preview(shown, _make_preview(view, colours))
+    lab.show_explanation(view)
     named_tabs: dict[str, lab.tabs.Tab] = {
         "Bouts": _show_bouts,
         LABELS: lambda view, _: _show_labels(view, measured, under_player),
@@ -285,7 +286,8 @@ def legend(view: View, here: Decoded | Undecoded) -> str:
     if here.expert is not None and here.words is not None:
         keys.append(colour_key("labels", here.words.names, range(len(here.words.names))))
     if not isinstance(here, Undecoded):
-        keys.append(colour_key("states", here.names, here.used))
+        numbers = [here.naming.numbers[column] for column in here.used]
+        keys.append(colour_key("states", here.names, here.used, numbers))
     return shell.marked("".join(keys), view.made_for if here.state == "fresh" else "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from gdm_core.analysis.tables import harmless
 from gdm_core.text import format_percent, plural
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
+from pages.lab import explain, live
 from pages.lab import figures as made
-from pages.lab import live
 from pages.lab.dataset import rule_words
 from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.export import trial_bouts
@@ -84,7 +85,9 @@ def show_shares(view: View, reading: Decoded, *, in_picture: bool = False) -> No
             plot(made.shares(reading), key="proportions", state=reading.state)
         plot(made.entropy(reading), key="entropy", state=reading.state)
     with right, shell.panel("usage", "State usage"):
-        plot(made.usage(reading), key="usage", state=reading.state)
+        clicked = partial(explain.choose_bar, reading)
+        plot(made.usage(reading), key="usage", state=reading.state, clicked=clicked)
+        shell.quiet("Click a bar to explain its state.")
         if (known := reading.reference) is not None and known.who == "expert":
             figure = figures.usage(known.shares, names=known.names, caption="Expert labels.")
             plot(made.add_remark(figure, known), key="usage-expert")

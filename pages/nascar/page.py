@@ -50,6 +50,7 @@ close = pictures.is_flickering(view.read())
 lab.picture(
     shown, lambda now: pictures.make_panels(shown, shown.read(now), now, revision=str(track), close=close), places
 )
+lab.show_explanation(view)
 lab.preview(shown, pictures.make_preview(view))
 lab.show_tabs(
     view,

@@ -6,6 +6,7 @@ import hmac
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from starlette.requests import Request
@@ -17,9 +18,10 @@ _SECRET = secrets.token_bytes(24)  # makes addresses of videos unguessable
 _videos: dict[str, Path] = {}
 
 
-def download(label: str, make: Callable[[], bytes], name: str, *, key: str) -> None:
+def download(label: str, make: Callable[[], bytes], name: str, *, key: str, **look: Any) -> None:
     """Show a button that saves what `make` returns as the file `name`; the page does not rerun."""
-    st.download_button(label, make, name, key=key, on_click="ignore", icon=":material/download:", width="stretch")
+    look = {"icon": ":material/download:", "width": "stretch"} | look
+    st.download_button(label, make, name, key=key, on_click="ignore", **look)
 
 
 def video_address(path: Path) -> str:

@@ -176,15 +176,23 @@ def finding(text: str) -> None:
 
 
 def state_key(n_states: int, names: Sequence[str] | None = None) -> None:
-    """Show the colour of each state."""
+    """Show the colour of each state; a click explains it (pages/lab/explain.py)."""
     shown = names or [f"S{k + 1}" for k in range(n_states)]
-    html(key_html("States", zip(palette.colours(n_states), shown, strict=True)))
+    html(key_html("States", zip(palette.colours(n_states), shown, strict=True), numbers=range(1, n_states + 1)))
 
 
-def key_html(label: str, items: Iterable[tuple[str, str]], head: str = "") -> str:
-    """Return a colour key: (colour, name) in order, after a word for all of them."""
+def key_html(label: str, items: Iterable[tuple[str, str]], head: str = "", numbers: Sequence[int] | None = None) -> str:
+    """Return a colour key: (colour, name) in order, after a word for all of them.
+
+    numbers   of states, which buttons explain
+    """
     parts = [f"{escape(head)}:"] if head else []
-    parts += [f'<i style="background:{colour}"></i>{escape(name)}' for colour, name in items]
+    for place, (colour, name) in enumerate(items):
+        entry = f'<i style="background:{colour}"></i>{escape(name)}'
+        if numbers is not None:
+            about = f'title="Explain {escape(name)}" data-state-number="{numbers[place]}"'
+            entry = f'<button type="button" {about}>{entry}</button>'
+        parts.append(entry)
     shown = "".join(f'<span role="listitem">{part}</span>' for part in parts)
     return f'<div class="gdm-key" role="list" aria-label="{escape(label)}">{shown}</div>'
 

@@ -164,7 +164,7 @@ def test_states_take_colours_of_matching_labels(engine):
         tuple(map(from_levels, bundle.result.states.train)), [trial.labels for trial in data.train], 4
     )
     worn = naming.label_colours(weight)
-    keys = re.findall(r'<span[^>]*><i style="background:([^"]+)"></i>([^<]+)</span>', words(app))
+    keys = re.findall(r'<i style="background:([^"]+)"></i>([^<]+)<', words(app))
     colour = {name: value for value, name in keys}
     mostly = weight.argmax(axis=1)
     shown = {colour[f"S{k + 1}"] for k in range(5)}

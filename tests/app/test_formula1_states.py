@@ -58,7 +58,7 @@ def test_name_of_the_user_is_escaped_and_in_the_link(feed, monkeypatch):
     app = visit_states(detail="Names", **FEW)
     (box,) = [field for field in app.text_input if field.label == "S1"]
     box.set_value(f"  {HOSTILE}\x07  ").run()
-    assert f"S1 {escape(HOSTILE)}</span>" in words(app)
+    assert f"S1 {escape(HOSTILE)}</button>" in words(app)
     (key,) = [name for name in app.query_params if name.startswith("name")]
     linked = FEW | {key: one_of(app.query_params[key])}
     handed: list[lab.export.Export] = []

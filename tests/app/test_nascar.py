@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,13 +19,14 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import as_trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
-from pages.lab import shipped
+from pages.lab import explain, shipped
+from pages.lab.naming import StateNames
 from pages.lab.view import CAUSAL
 from pages.nascar import pictures, simulator
 from pages.ui import result_files
 from tests.support.drawn import record, verdicts
 from tests.support.nascar_page import live_of, opened, settled, text
-from tests.support.offered import offered
+from tests.support.offered import file_makers, offered
 from tests.support.page import opened as opened_at
 from tests.support.scripts import same_from_script
 from tests.support.sliders import slider, sliders
@@ -400,3 +402,30 @@ def test_calibrated_intervals_keep_the_predicted_mean(engine, recorded):
     middle = next(i for i, trace in enumerate(fixed["data"]) if "predicted" in trace.get("hovertemplate", ""))
     assert fixed["data"][middle]["y"] == adaptive["data"][middle]["y"]
     assert fixed["data"] != adaptive["data"]
+
+
+# ---- the card of a state --------------------------------------------------------------------------------------------
+def test_link_explains_a_state_and_close_ends_it(engine):
+    app = opened(explain="2")
+    shown = text(app)
+    assert "Comes after" in shown
+    assert shown.count("<figure>") == shown.count("A typical moment")
+    page = file_makers(app)["nascar-s2.html"]().decode()
+    assert page.count("data:image/svg+xml;base64") == shown.count("<figure>") > 0
+    app.button(key="explain-close").click().run()
+    assert "Comes after" not in text(app)
+    assert "explain" not in app.query_params
+
+
+def test_link_to_a_state_that_is_not_there_says_so(engine):
+    assert "State 9 is not one of the current fit" in text(opened(explain="9"))
+    assert "Comes after" not in text(opened(explain="two"))
+
+
+@pytest.mark.parametrize(("point", "number"), [({"y": 1}, "2"), ({"y": 7}, None), ({"y": "x"}, None), (None, None)])
+def test_clicked_bar_explains_its_state(engine, monkeypatch, point, number):
+    chosen = []
+    monkeypatch.setattr(explain.settings, "change", lambda name, value: chosen.append(value))
+    reading = SimpleNamespace(used=[0, 1, 2], naming=StateNames.plain(3))
+    explain.choose_bar(reading, point)
+    assert chosen == ([] if number is None else [number])

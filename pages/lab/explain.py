@@ -1,0 +1,229 @@
+"""The card of one state: typical moments as pictures, what is high and low in it, and what comes before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+from streamlit.components.v2 import component
+
+from datasets.keypoints import KeypointTable
+from gdm_core.analysis.explain import StateFacts, explain_state
+from gdm_core.text import format_percent, plural
+from gdm_studio.plot import palette
+from pages.lab.decoded import Decoded
+from pages.lab.poses.player import skeleton_edges
+from pages.lab.view import View
+from pages.ui import settings, shell
+from pages.ui.controls import whole
+from pages.ui.downloads import download
+from pages.ui.exports import slug
+from pages.ui.images import to_image
+
+CHOSEN = "explain"  # number of the state, in the address
+GREY = "#8f94a3"  # visible in both themes, also in files
+SIZE = (160, 110)  # pixels of a picture
+AROUND = 1.5  # length of the context of a bout without a path, in bouts
+MOST_POINTS, MOST_CHANNELS, MOST_NEIGHBOURS = 600, 4, 3
+_LISTEN = """
+export default function ({ setTriggerValue }) {
+  const heard = ({ target }) => {
+    const state = target.closest?.("[data-state-number]")?.dataset.stateNumber;
+    if (!state) return;
+    setTriggerValue("state", state);
+    setTimeout(() => document.querySelector(".gdm-explain")?.scrollIntoView({ block: "nearest" }), 700);
+  };
+  window.addEventListener("click", heard);
+  return () => window.removeEventListener("click", heard);
+}
+"""
+_listener = component("gdm_explain", js=_LISTEN)
+LOOK = """<style>
+.gdm-explain { font: 14px/1.5 system-ui, sans-serif; } .gdm-explain .moments { display: flex; flex-wrap: wrap; gap: 12px; }
+.gdm-explain figure { margin: 0; } .gdm-explain dl { display: grid; grid-template-columns: auto 1fr; gap: 2px 14px; }
+.gdm-explain dd { margin: 0; } .gdm-explain i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; }
+</style>"""  # of the exported file; styles.css has that of the page
+
+
+def show_explanation(view: View) -> None:
+    """Show the card of the state whose number the address has, and listen for clicks on legends."""
+    with st.container(key="gdm-explain-place"):
+        _listener(key="explain-listener", on_state_change=_choose)
+    number = whole(settings.text(CHOSEN) or "")
+    settings.keep(CHOSEN, None if number is None else str(number))
+    reading = view.read_samples()
+    if number is None or not isinstance(reading, Decoded):
+        return
+    column = next((k for k in reading.used if reading.naming.numbers[k] == number), None)
+    with view.frame.below, shell.panel("explain"):
+        buttons = st.container(horizontal=True, key="gdm-explain-buttons")
+        if column is None:
+            shell.quiet(f"State {number} is not one of the current fit. Click a state in a legend.")
+            return
+        made = draw_card(view, reading, column)
+        with shell.made_for(view.made_for if reading.state == "fresh" else ""):
+            shell.html(made)
+        name = f"{view.stem}-{slug(reading.names[column])}.html"
+        page = f'<!doctype html><meta charset="utf-8"><title>{escape(reading.names[column])}</title>{LOOK}{made}'
+        with buttons:
+            download("Save card", page.encode, name, key="explain-save", width="content", type="tertiary")
+            close = partial(settings.change, CHOSEN, None)
+            st.button("Close", key="explain-close", icon=":material/close:", type="tertiary", on_click=close)
+
+
+def _choose() -> None:
+    choose(whole(str((st.session_state.get("explain-listener") or {}).get("state") or "")))
+
+
+def choose(number: int | None) -> None:
+    """Explain a state by its number; None, of an invalid message, changes nothing."""
+    if number is not None:
+        settings.change(CHOSEN, str(number))
+
+
+def choose_bar(reading: Decoded, point: Any) -> None:
+    """Explain the state of a clicked bar of its usage."""
+    row = point.get("y") if isinstance(point, Mapping) else None
+    if isinstance(row, int | float) and row in range(len(reading.used)):
+        choose(reading.naming.numbers[reading.used[int(row)]])
+
+
+def draw_card(view: View, reading: Decoded, column: int) -> str:
+    """Return the card of a state as HTML with its pictures inside."""
+    colour, name = palette.colours(len(reading.names))[column], reading.names[column]
+    values, names = _quantities(view, reading)
+    facts = explain_state(reading.states, reading.bouts, column, values, names)
+    pose = view.dataset.pose(view.index)
+    pictures = "".join(
+        f"<figure>{_picture(reading, pose, values, facts, names, span, colour)}"
+        f"<figcaption>{escape(_moment(reading, int(span[0])))}</figcaption></figure>"
+        for span in facts.typical
+    )
+    rows = {
+        "Is active": f"{format_percent(facts.share)} of the time",
+        "High and low": " · ".join(
+            f"{'high' if d > 0 else 'low'} {what} ({d:+.1f} SD)" for what, d in facts.differences
+        )
+        or "near the mean in everything recorded",
+        "Lasts": _describe_lengths(reading, facts),
+        "Comes after": _describe_neighbours(reading, facts.before),
+        "Leads to": _describe_neighbours(reading, facts.after),
+    }
+    listed = "".join(f"<dt>{escape(title)}</dt><dd>{escape(text)}</dd>" for title, text in rows.items())
+    title = f'<p class="gdm-panel-title"><i style="background:{colour}"></i> {escape(name)}</p>'
+    return f'<div class="gdm-explain">{title}<div class="moments">{pictures}</div><dl>{listed}</dl></div>'
+
+
+def _quantities(view: View, reading: Decoded) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+    """Return what a state may be high or low in: the channels, or speed and turning of a simulated path."""
+    trial = reading.trial
+    if trial.position is None or view.dataset.recorded or trial.states is None:
+        return trial.y, tuple(view.dataset.called.get(channel, channel) for channel in trial.channels)
+    x, y = np.asarray(trial.position, np.float64).T
+    across, up = np.gradient(x), np.gradient(y)
+    turn = np.gradient(np.unwrap(np.arctan2(up, across)))
+    values = np.column_stack([x, y, np.hypot(across, up), np.abs(turn)]).astype(np.float32)
+    return values, ("position x", "position y", "speed", "turning")
+
+
+def _moment(reading: Decoded, sample: int) -> str:
+    timing = reading.timing
+    at = timing["start"] + timing["step"] * sample
+    return f"{timing['unit']} {at:.0f}" if timing["unit"] == "step" else f"{at:.4g} {timing['unit']}"
+
+
+def _describe_lengths(reading: Decoded, facts: StateFacts) -> str:
+    if not len(facts.lengths):
+        return "never the strongest state in this trial"
+    unit = reading.dwell_unit(reading.bouts)
+    lengths = facts.lengths * unit.convert(1 / reading.trial.rate_hz)
+    low, middle, high = (f"{value:.3g}" for value in np.quantile(lengths, (0.1, 0.5, 0.9)))
+    of = plural(len(lengths), "bout")
+    return f"{middle} {unit.name if middle == '1' else unit.plural} (median of {of}; most {low} to {high})"
+
+
+def _describe_neighbours(reading: Decoded, others: Sequence[tuple[int, float]]) -> str:
+    named = [f"{reading.names[k]} ({format_percent(share)})" for k, share in others[:MOST_NEIGHBOURS]]
+    return ", ".join(named) or "no other state"
+
+
+# ---- pictures -------------------------------------------------------------------------------------------------------
+def _picture(
+    reading: Decoded,
+    pose: KeypointTable | None,
+    values: npt.NDArray[np.float32],
+    facts: StateFacts,
+    names: Sequence[str],
+    span: npt.NDArray[np.int64],
+    colour: str,
+) -> str:
+    """Return the picture of a bout: its poses, its part of the path, or the channels around it."""
+    first, stop = (int(end) for end in span)
+    if pose is not None:
+        lines = _draw_pose(pose, min((first + stop) // 2, pose.n_frames - 1), colour)
+    elif reading.trial.position is not None:
+        lines = _draw_path(np.asarray(reading.trial.position, np.float64), first, stop, colour)
+    else:
+        told = [names.index(name) for name, _ in facts.differences] or range(len(names))
+        lines = _draw_channels(values[:, list(told)[:MOST_CHANNELS]], first, stop, colour)
+    width, height = SIZE
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'fill="none" stroke-linejoin="round" stroke-linecap="round">{lines}</svg>'
+    )
+    return to_image(svg, f"A typical moment, {_moment(reading, first)}")
+
+
+def _fit(points: npt.NDArray[np.float64], extent: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return points [n, 2] on the picture, with equal scales."""
+    low, high = np.nanmin(extent, axis=0), np.nanmax(extent, axis=0)
+    scale = min((side - 16) / max(span, 1e-9) for side, span in zip(SIZE, high - low, strict=True))
+    return (points - (low + high) / 2) * scale + np.array(SIZE) / 2
+
+
+def _line(points: npt.NDArray[np.float64], colour: str, width: float) -> str:
+    known = points[np.isfinite(points).all(axis=1)]
+    if not len(known):
+        return ""
+    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in known) + ("h0.01" if len(known) == 1 else "")
+    return f'<path d="{path}" stroke="{colour}" stroke-width="{width}"/>'
+
+
+def _draw_path(where: npt.NDArray[np.float64], first: int, stop: int, colour: str) -> str:
+    flipped = where * (1, -1)
+    begin = min(max(0, (first + stop - MOST_POINTS) // 2), max(0, len(where) - MOST_POINTS))
+    around = flipped[begin : begin + MOST_POINTS]  # of many laps, those around the bout
+    return _line(_fit(around, flipped), GREY, 1) + _line(_fit(flipped[first : stop + 1], flipped), colour, 7)
+
+
+def _draw_pose(pose: KeypointTable, frame: int, colour: str) -> str:
+    every = np.asarray(pose.xy[frame], np.float64)  # [A, 2, P]
+    extent = every.transpose(0, 2, 1).reshape(-1, 2)
+    if not np.isfinite(extent).all(axis=1).any():
+        return ""
+    parts = []
+    for animal in range(len(every) - 1, -1, -1):
+        places = _fit(every[animal].T, extent)
+        ink = GREY if animal else colour
+        parts += [_line(places[list(edge)], ink, 3) for edge in skeleton_edges(pose)]
+    return "".join(parts)
+
+
+def _draw_channels(values: npt.NDArray[np.float32], first: int, stop: int, colour: str) -> str:
+    width, height = SIZE
+    around = max(8, round(AROUND * (stop - first)))
+    begin, end = max(0, first - around), min(len(values), stop + around)
+    across = (np.arange(begin, end) - begin) * width / max(1, end - begin)
+    left, right = ((edge - begin) * width / max(1, end - begin) for edge in (first, stop))
+    parts = [f'<rect x="{left:.1f}" width="{right - left:.1f}" height="{height}" fill="{colour}" opacity="0.35"/>']
+    room = height / values.shape[1]
+    for row, column in enumerate(np.asarray(values, np.float64).T):
+        low, high = np.nanmin(column, initial=np.inf), np.nanmax(column, initial=-np.inf)
+        down = room * (row + 0.9 - 0.8 * (column[begin:end] - low) / max(high - low, 1e-9))
+        parts.append(_line(np.column_stack([across, down]), GREY, 1.5))
+    return "".join(parts)
