@@ -22,10 +22,10 @@ _FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 def compiled(function: Function) -> Function:
     """Compile a function at its first call and keep the result beside its source."""
     try:
-        return cast(Function, numba.njit(cache=True, nogil=True, fastmath=_FAST)(function))
+        return cast(Function, numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")(function))
     except RuntimeError as error:  # numba finds no folder that it may write
         logging.getLogger(__name__).info("Each process compiles %s itself: %s", function.__name__, error)
-        return cast(Function, numba.njit(nogil=True, fastmath=_FAST)(function))
+        return cast(Function, numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function))
 
 
 def as_floats(values: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from datasets import nascar, regimes
 from gdm_core import GDM, load_model
 from gdm_core.analysis.state_scores import matched_accuracy
+from gdm_core.compiled import guide
+from gdm_core.maths import hmm
 from gdm_core.maths.rows import make_rows
-from gdm_core.models.gdm.chain import WarmChain, advance, chain_log_probabilities, log_probabilities
+from gdm_core.models.gdm.chain import chain_log_probabilities
 from tests.support.gdm import CPU
 
 STAY = 0.95
@@ -30,35 +31,36 @@ def evidence(n: int) -> np.ndarray:
     return table.astype(np.float32)
 
 
-def test_warm_chain_converges_to_forward_backward():
+def test_chain_equals_forward_backward():
     rows = make_rows(recordings(), CPU)
-    table = evidence(len(rows))
-    chain = WarmChain(rows.age.numpy(), 3, STAY)
-    chain._estimate_stay = lambda weight: None
-    found = chain.refresh(np.ascontiguousarray(table.T), sweeps=len(rows))
-    exact = chain_log_probabilities(torch.as_tensor(table), rows, STAY, filtered=False)
-    np.testing.assert_allclose(found.T, exact.numpy(), atol=1e-3)
+    table, starts = evidence(len(rows)), rows.age.numpy() <= 0
+    transitions = np.log(np.full((3, 3), (1 - STAY) / 2) + (STAY - (1 - STAY) / 2) * np.eye(3))
+    exact = hmm.posterior(table.astype(float), np.full(3, -np.log(3)), transitions, starts)
+    found, _ = guide.probabilities(np.ascontiguousarray(table.T), (~starts).astype(np.float32), STAY, True)
+    np.testing.assert_allclose(found.T, exact.states, atol=1e-5)
+    _, kept = chain_log_probabilities(np.ascontiguousarray(table.T), (~starts).astype(np.float32), STAY)
+    assert kept == pytest.approx(np.einsum("tkk->t", exact.pairs)[~starts].mean(), abs=1e-5)
 
 
-def test_warm_chain_estimates_how_long_states_last():
+def test_chain_estimates_how_long_states_last():
     rng = np.random.default_rng(2)
     states = np.cumsum(rng.random(4000) < 0.05) % 3
     table = np.where(np.eye(3)[states].T > 0, 0.0, -8.0).astype(np.float32)
-    chain = WarmChain(np.arange(4000), 3, 0.7)
+    stay = 0.7
     for _ in range(20):
-        chain.refresh(table, sweeps=30)
-    assert chain.stay == pytest.approx(1 - (np.diff(states) != 0).mean(), abs=0.002)
+        _, stay = chain_log_probabilities(table, np.ones(4000, np.float32), stay)
+    assert stay == pytest.approx(1 - (np.diff(states) != 0).mean(), abs=0.002)
 
 
 def test_advancing_the_chain_equals_filtering():
-    rows = make_rows(recordings()[:1], CPU)
-    table = evidence(len(rows))
-    exact = chain_log_probabilities(torch.as_tensor(table), rows, STAY, filtered=True).numpy()
-    now, found = None, []
-    for row in table.astype(float):
-        now = advance(now, row, STAY)
+    table = np.ascontiguousarray(evidence(150).T)
+    exact, _ = guide.probabilities(table, np.ones(150, np.float32), STAY, False)
+    now, weight, found = np.full(3, 1 / 3), np.empty(3), []
+    for t in range(150):
+        before, now = now, np.empty(3)
+        guide.advance(before, table[:, t], STAY, now, weight)
         found.append(now)
-    np.testing.assert_allclose(log_probabilities(np.array(found)), exact, atol=1e-4)
+    np.testing.assert_allclose(np.array(found).T, exact, atol=1e-6)
 
 
 SLOW = ("levels", "autoregressive", "rotations", "walk")

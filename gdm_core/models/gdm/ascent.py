@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from gdm_core.maths.pca import can_balance
 from gdm_core.maths.relaxed import gumbel
 from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.models.gdm import fused
-from gdm_core.models.gdm.chain import WarmChain
+from gdm_core.models.gdm.chain import chain_log_probabilities, make_batch
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
 from gdm_core.models.gdm.transitions import MAX_LOG_SCALE
@@ -49,9 +48,9 @@ _MAX_CHANGE = 0.25  # of the log of a standard deviation, per step
 _MIN_OBSERVED = 0.05
 _LEAST_WEIGHTED, _LEAST_WEIGHTED_ADAM = 500, 1024  # rows of a step in the importance-weighted phase
 _REFRESH, _MAX_REFRESH = 5, 40  # steps between refreshes of the chain
-_FIRST_SWEEPS, _SWEEPS = 60, 4
-_WINDOW, _RUN_UP = 64, 32
-_JUDGED_ROWS, _JUDGED_DRAWS = 250, 4
+_FIRST_ESTIMATES = 10  # of how long states last, with the first parameters
+_WINDOW, _CONTEXT, _RUN_UP = 64, 3, 32
+_JUDGED_ROWS, _JUDGED_DRAWS, _STRETCHES = 250, 4, 4
 
 
 def takes_newton_steps(config: GDMConfig, module: GdmModule) -> bool:
@@ -84,12 +83,9 @@ class Ascent(ABC):
 
     def use(self, rows: Rows) -> None:
         """Go on with other rows."""
-        if self.module.informed:
-            rows = replace(rows, chain=torch.zeros(len(rows), self.config.n_states, device=rows.device))
         self.rows, most = rows, self.config.batch_size
         least, n_weighted = (_LEAST_WEIGHTED, min(len(rows), most)) if self.newton else (_LEAST_WEIGHTED_ADAM, most)
-        sizes = {False: most, True: max(least, n_weighted // 4)}
-        self._draw = {weighted: batches(rows, self.config, size, self.generator) for weighted, size in sizes.items()}
+        self._sizes = {False: most, True: max(least, n_weighted // 4)}  # rows of a step
 
     @property
     def n_channels(self) -> int:
@@ -130,7 +126,7 @@ def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator
     if len(rows) <= size:
         return lambda: rows
     # Networks over sequences need a run-up, and those that read the future also need rows behind the window.
-    context = _RUN_UP if config.transition == "gru" else 3
+    context = _RUN_UP if config.transition == "gru" else _CONTEXT
     after = 0
     if config.reads in ("bigru", "transformer"):
         context = after = _RUN_UP
@@ -146,6 +142,12 @@ class AutogradAscent(Ascent):
         super().__init__(module, config, seed)
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimiser = torch.optim.Adam(parameters, betas=(0.9, 0.99), fused=True)
+
+    def use(self, rows: Rows) -> None:
+        super().use(rows)
+        self._draw = {
+            weighted: batches(rows, self.config, size, self.generator) for weighted, size in self._sizes.items()
+        }
 
     def _objective(self, rows: Rows, weighted: bool, generator: torch.Generator) -> torch.Tensor:
         noise = gumbel((self.n_samples(weighted), len(rows), self.module.n_states), generator)
@@ -178,70 +180,79 @@ class AutogradAscent(Ascent):
 
 
 class FusedAscent(Ascent):
-    """Ascent with the hand-written pass."""
+    """Ascent with the compiled step."""
 
     def __init__(self, module: GdmModule, config: GDMConfig, seed: int) -> None:
         super().__init__(module, config, seed)
         self.objective = fused.FusedObjective(module, config)
-        self.noise = fused.Noise(seed)
+        self._rng = np.random.default_rng(seed)
         self._newton = NewtonAscent(self.objective) if self.newton else None
         self._adam = Adam(self.objective.flat.size)
-        self._chain: WarmChain | None = None
+        self._stay = float(module.stay) if module.informed else 0.0
 
     def use(self, rows: Rows) -> None:
         super().use(rows)
-        self._last: tuple[Rows, fused.Batch] | None = None
-        self._refresh_at, self._fresh = self.n_steps, True
+        self._all = self._last = make_batch(rows)
+        self._refresh_at = self.n_steps
         self._refresh_every = min(_MAX_REFRESH, _REFRESH * (1 + len(rows) // self.config.batch_size))
-        if self.module.informed:
-            stay = float(self.module.stay) if self._chain is None else self._chain.stay
-            self._chain = WarmChain(rows.age.numpy(), self.config.n_states, stay)
-            self._all_rows = fused.Batch(rows)
+        self._judged = _stretches(len(rows))
+        if self.module.informed and self.config.n_states > 1:
+            for _ in range(_FIRST_ESTIMATES):
+                self._refresh()
 
     @property
     def stay(self) -> float:
-        return 0.0 if self._chain is None else self._chain.stay
+        return self._stay
 
     @property
     def renewed_every(self) -> int:
-        return 10 if self._chain is None else 10 * -(-self._refresh_every // 10)
+        return 10 * -(-self._refresh_every // 10) if self.module.informed else 10
 
     def evaluate(self, weighted: bool) -> float:
-        if self._chain is not None and self.n_steps >= self._refresh_at:
-            self._refresh(self._chain)
-        rows = self._draw[weighted]()
-        if self._last is None or rows is not self._last[0]:
-            self._last = rows, fused.Batch(rows)
-        noise = self.noise.draw(self.config.n_states, self.n_samples(weighted), len(rows))
-        return self.objective(self._last[1], noise, self.config.temperature, weighted)
+        if self.module.informed and self.n_steps >= self._refresh_at:
+            self._refresh()
+        size, n_rows = self._sizes[weighted], len(self.rows)
+        self._last = self._all
+        if n_rows > size:
+            begins = self._rng.integers(-(-n_rows // _WINDOW) + 1, size=max(1, size // (_WINDOW + _CONTEXT)))
+            begins = begins * _WINDOW - self._rng.integers(_WINDOW)
+            self._last = self._all.windows(begins, _WINDOW, _CONTEXT)
+        return self.objective(self._last, self.n_samples(weighted), int(self._rng.integers(2**32)), weighted)
 
-    def _refresh(self, chain: WarmChain) -> None:
+    def _refresh(self) -> None:
         """Update the chain that batches read."""
-        found = chain.refresh(self.objective.evidence(self._all_rows), _FIRST_SWEEPS if self._fresh else _SWEEPS)
-        self._refresh_at, self._fresh = self.n_steps + self._refresh_every, False
-        assert self.rows.chain is not None
-        self.rows.chain.copy_(torch.from_numpy(found.T))
-        self._last = None
+        evidence = self.objective.evidence(self._all)
+        chain, self._stay = chain_log_probabilities(evidence, self._all.linked, self._stay)
+        self._all = self._all._replace(chain=chain)
+        self._refresh_at = self.n_steps + self._refresh_every
 
     def step(self, rate: float, done: float) -> None:
         self.n_steps += 1
         if self._newton is not None:
-            self._newton.ascend(rate, done, None if self._last is None else self._last[1].observed)
+            known = self._last.known
+            self._newton.ascend(rate, done, known @ self._last.share if len(known) else None)
         else:
             self._adam.ascend(self.objective.flat, self.objective.gradient, rate)
         self.rows.raise_noise(torch.from_numpy(self.objective.p["log_noise"]))
 
     def bound(self, weighted: bool) -> float:
-        batch = fused.Batch(self.rows.excerpt(_JUDGED_ROWS))
-        noise = fused.Noise(0, pool=1).draw(
-            self.config.n_states, max(_JUDGED_DRAWS, self.n_samples(weighted)), batch.n_rows
-        )
-        return self.objective(batch, noise, self.config.temperature, weighted)
+        begins, length = self._judged
+        batch = self._all.windows(begins, length, 0)
+        batch.linked[::length] = 0
+        return self.objective(batch, max(_JUDGED_DRAWS, self.n_samples(weighted)), 0, weighted)
 
     def write_back(self) -> None:
         self.objective.write_to(self.module)
-        if self._chain is not None:
-            self.module.stay.fill_(self._chain.stay)
+        if self.module.informed:
+            self.module.stay.fill_(self._stay)
+
+
+def _stretches(n_rows: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Return begins and length of the stretches whose bound is followed."""
+    if n_rows <= _JUDGED_ROWS:
+        return np.zeros(1, np.int64), n_rows
+    length = _JUDGED_ROWS // _STRETCHES
+    return np.linspace(0, n_rows - length, _STRETCHES).astype(np.int64), length
 
 
 class NewtonAscent:
@@ -299,7 +310,7 @@ class NewtonAscent:
             ridge[slope.shape[1] - 1 :: slope.shape[1]] = _START_RIDGE
         # The curvature counts missing entries as if they were predicted, so that no step goes too far.
         variance = np.exp(2 * now.log_noise())
-        solved = np.linalg.solve(self._curvature + np.diag(ridge), slope.reshape(size, -1) * variance)
+        solved = np.linalg.solve(self._curvature[0] + np.diag(ridge), slope.reshape(size, -1) * variance)
         return solved.astype(np.float32).reshape(slope.shape), now.g["log_noise"] / (2 * weight)
 
 

@@ -8,125 +8,61 @@ constant: any q gives a valid bound, and a new recording needs no optimisation.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
-from gdm_core.maths import hmm
+from gdm_core.compiled import guide, training
 from gdm_core.maths.rows import Rows
 
 Array = npt.NDArray[np.float32]
-Float = npt.NDArray[np.float64]
 
 MIN_LOG_PROBABILITY = -10.0
 MIN_STAY, MAX_STAY = 0.3, 0.9995
-_PIECE_ROWS, _RUN_UP = 50_000, 1_000
+_NONE: Array = np.zeros((0, 0), np.float32)
 
 
-def log_transitions(stay: float, n_states: int) -> Float:
-    """Return the log transition matrix [K, K]."""
-    move = (1 - stay) / max(n_states - 1, 1)
-    matrix: Float = np.log(np.full((n_states, n_states), move) + (stay - move) * np.eye(n_states))
-    return matrix
+class Batch(NamedTuple):
+    """Rows of a step, with time as the last axis. `known` and `chain` are empty if everything is observed, or without a chain."""
+
+    y: Array  # [N, R] 0 where missing
+    past: Array  # [N, R] with gaps filled
+    known: Array  # [N, R] 1 where observed
+    linked: Array  # [R] 1 where a row follows the row before, 0 where a trial starts
+    share: Array  # [R] weight of each row in the objective
+    chain: Array  # [K, R] log-probabilities of the chain of states
+
+    def windows(self, begins: npt.NDArray[np.int64], length: int, context: int) -> Batch:
+        """Return windows of `length` scored rows after `context` others, with rows of zeros outside the data."""
+        y, past, known, linked, _, chain = self
+        return Batch(*training.take_windows(y, past, known, linked, chain, begins, length, context))
 
 
-def chain_log_probabilities(evidence: Tensor, rows: Rows, stay: float, filtered: bool) -> Tensor:
-    """Return smoothed log-probabilities [R, K] of the chain, or filtered ones.
+def make_batch(rows: Rows) -> Batch:
+    """Return rows with time as the last axis."""
 
-    evidence  [R, K] log-likelihood of each pure state
+    def along(values: Tensor) -> Array:
+        return np.ascontiguousarray(values.numpy(force=True).T, np.float32)
+
+    y = along(rows.y)
+    past = y if rows.past is rows.y else along(rows.past)
+    known, chain = (_NONE if part is None else along(part) for part in (rows.known, rows.chain))
+    share = np.ones(len(rows), np.float32) if rows.scored is None else along(rows.scored)
+    return Batch(y, past, known, along(rows.age > 0), share / np.float32(rows.n_scored), chain)
+
+
+def chain_log_probabilities(evidence: Array, linked: Array, stay: float, filtered: bool = False) -> tuple[Array, float]:
+    """Return smoothed or filtered log-probabilities [K, R] of the chain, and `stay` as they estimate it.
+
+    evidence  [K, R] log-likelihood of each pure state
     """
-    table = evidence.double().numpy(force=True)
-    starts = rows.age.numpy(force=True) <= 0
-    starts[0] = True
-    k = table.shape[1]
-    initial, transitions = np.full(k, -math.log(k)), log_transitions(stay, k)
-    probabilities = np.empty_like(table)
-    for begin in range(0, len(table), _PIECE_ROWS):
-        end = min(begin + _PIECE_ROWS, len(table))
-        head, tail = max(0, begin - _RUN_UP), end + _RUN_UP
-        first = starts[head:tail].copy()
-        first[0] = True
-        piece = (table[head:tail], initial, transitions, first)
-        found = hmm.filter_states(*piece) if filtered else hmm.posterior(*piece).states
-        probabilities[begin:end] = found[begin - head : end - head]
-    return torch.as_tensor(log_probabilities(probabilities)).to(evidence)
+    probabilities, kept = guide.probabilities(evidence, linked, stay, not filtered)
+    return log_probabilities(probabilities), min(max(kept, MIN_STAY), MAX_STAY)
 
 
-def log_probabilities(probabilities: Float) -> Float:
+def log_probabilities(probabilities: Array) -> Array:
     """Return bounded logarithms."""
-    logs: Float = np.log(np.maximum(probabilities, math.exp(MIN_LOG_PROBABILITY)))
+    logs: Array = np.log(np.maximum(probabilities, np.float32(math.exp(MIN_LOG_PROBABILITY))))
     return logs
-
-
-def advance(before: Float | None, evidence: Float, stay: float) -> Float:
-    """Return filtered probabilities [K] after one more sample; `before` is None at the start of a recording."""
-    k = len(evidence)
-    predicted = np.full(k, 1 / k) if before is None else before @ np.exp(log_transitions(stay, k))
-    weighted = predicted * np.exp(evidence - evidence.max())
-    total = weighted.sum()
-    result: Float = weighted / total if total > 0 else predicted
-    return result
-
-
-class WarmChain:
-    """The chain during a fit.
-
-    Parameters change little between refreshes, so a few sweeps from the previous messages are enough.
-    """
-
-    def __init__(self, age: npt.NDArray[np.int64], n_states: int, stay: float) -> None:
-        self.stay = stay
-        self._starts = age <= 0
-        self._starts[0] = True
-        self._ends = np.append(self._starts[1:], True)
-        self._forward: Array = np.full((n_states, len(age)), 1 / n_states, np.float32)
-        self._backward: Array = np.ones((n_states, len(age)), np.float32)
-
-    def refresh(self, evidence: Array, sweeps: int) -> Array:
-        """Update the messages by `evidence` [K, R], re-estimate `stay`, and return log-probabilities [K, R]."""
-        k = len(evidence)
-        if k == 1:
-            return np.zeros_like(evidence)
-        weight = np.exp(evidence - evidence.max(axis=0))
-        move = np.float32((1 - self.stay) / (k - 1))
-        excess = np.float32(self.stay) - move
-        forward, backward = self._forward, self._backward
-        for _ in range(sweeps):
-            before = self._predict(forward, excess, move)
-            forward = before * weight
-            forward /= forward.sum(axis=0)
-            after = np.empty_like(backward)
-            pulled = weight * backward
-            pulled *= 1 / pulled.sum(axis=0)
-            after[:, :-1] = excess * pulled[:, 1:] + move
-            after[:, self._ends] = 1.0
-            backward = after
-        self._forward, self._backward = forward, backward
-        both = forward * backward
-        both /= both.sum(axis=0)
-        self._estimate_stay(weight)
-        logs: Array = np.log(np.maximum(both, np.float32(math.exp(MIN_LOG_PROBABILITY))))
-        return logs
-
-    def _predict(self, forward: Array, excess: np.float32, move: np.float32) -> Array:
-        before = np.empty_like(forward)
-        before[:, 1:] = forward[:, :-1]
-        before *= excess
-        before += move
-        before[:, self._starts] = 1 / len(forward)
-        return before
-
-    def _estimate_stay(self, weight: Array) -> None:
-        k = len(weight)
-        inside = ~self._starts[1:]
-        if not inside.any():
-            return
-        move = np.float32((1 - self.stay) / (k - 1))
-        past = self._forward[:, :-1]
-        future = weight[:, 1:] * self._backward[:, 1:]
-        same = np.float32(self.stay) * (past * future).sum(axis=0)
-        total = same + move * (past.sum(axis=0) * future.sum(axis=0) - (past * future).sum(axis=0))
-        stayed = float((same / np.maximum(total, 1e-30))[inside].mean())
-        self.stay = min(max(stayed, MIN_STAY), MAX_STAY)

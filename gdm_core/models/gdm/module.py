@@ -8,19 +8,21 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from gdm_core.compiled import training
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, moments, sampled_kl, sticky_kl_bound
 from gdm_core.maths.rows import Rows, row_products, shift
-from gdm_core.models.gdm.chain import chain_log_probabilities
+from gdm_core.models.gdm.chain import chain_log_probabilities, make_batch
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.posteriors import POSTERIORS, PosteriorNetwork
 from gdm_core.models.gdm.transitions import TRANSITIONS
 
 _LOG_2PI = math.log(2 * math.pi)
 _MAX_REACH = 1.0  # of the sticky term in a logit: the exact bound loosens exponentially with it
-_EVIDENCE_ROWS = 1_024  # per block of densities under each state, to stay in the processor's cache
 _DENSITY_ELEMENTS = 65_536  # numbers [rows, N, S] at a time
 _BOUND_ELEMENTS = 50_000_000
 _START_TRUST, _START_STAY = 0.5, 0.98
@@ -79,7 +81,7 @@ class GdmModule(nn.Module):
         design = self.design(rows, x)
         posterior = self.posterior(rows, x)
         if self.informed:
-            posterior = posterior + self.log_trust.exp() * self._chain(rows, design, filtered)
+            posterior = posterior + self.log_trust.exp() * self._chain(rows, x, filtered)
         return RowsView(x, design, self.transition.context(rows, x), posterior)
 
     def design(self, rows: Rows, x: Tensor) -> Tensor:
@@ -88,22 +90,23 @@ class GdmModule(nn.Module):
         return torch.cat([shift(x, 1) * ready, ready, 1 - ready], -1)
 
     @torch.no_grad()
-    def _chain(self, rows: Rows, design: Tensor, filtered: bool) -> Tensor:
+    def _chain(self, rows: Rows, x: Tensor, filtered: bool) -> Tensor:
         """Return log-probabilities [R, K] of the chain of pure states."""
         if rows.chain is not None:
             return rows.chain
-        return chain_log_probabilities(self.evidence(rows, design), rows, float(self.stay), filtered)
+        linked = (rows.age > 0).numpy(force=True).astype(np.float32)
+        chain, _ = chain_log_probabilities(self.evidence(rows, x), linked, float(self.stay), filtered)
+        return torch.as_tensor(chain.T).to(x)
 
     @torch.no_grad()
-    def evidence(self, rows: Rows, design: Tensor) -> Tensor:
-        """Return log p(y_t | z_t = e_k, past) [R, K]."""
-        pure = torch.eye(self.n_states, dtype=design.dtype, device=design.device)[:, None]
-        parts = []
-        for begin in range(0, len(rows), _EVIDENCE_ROWS):
-            end = min(begin + _EVIDENCE_ROWS, len(rows))
-            draws = pure.expand(-1, end - begin, -1)
-            parts.append(self.log_likelihood(draws, design[begin:end], rows.piece(begin, end)).T)
-        return torch.cat(parts)
+    def evidence(self, rows: Rows, x: Tensor) -> npt.NDArray[np.float32]:
+        """Return log p(y_t | z_t = e_k, past) [K, R] for projections x [R, D], up to a constant per row."""
+        dynamics, log_noise, before = (
+            np.ascontiguousarray(part.numpy(force=True), np.float32)
+            for part in (self.dynamics, self.log_deviation().reshape(-1, rows.y.shape[1]), shift(x, 1).T)
+        )
+        batch = make_batch(rows)
+        return training.evidence(batch.y, batch.known, batch.linked, before, dynamics, log_noise)
 
     # ---- prior --------------------------------------------------------------------------------------------------
     def prior_logits(self, context: Tensor, z: Tensor, rows: Rows, before: Tensor | None = None) -> Tensor:

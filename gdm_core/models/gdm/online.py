@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gdm_core.compiled import guide
 from gdm_core.errors import ConfigError
 from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows, as_numpy
-from gdm_core.models.gdm.chain import advance, log_probabilities
+from gdm_core.models.gdm.chain import log_probabilities
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView
 from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
@@ -39,7 +40,7 @@ class GdmReader:
         self._age = 0  # of the next sample
         self._factor_belief = factors.filter_start()
         self._carried = module.transition.memory_at_start()
-        self._chain = np.zeros((0, module.n_states))  # filtered probabilities
+        self._chain = np.full((1, module.n_states), 1 / module.n_states)  # filtered probabilities
 
     @torch.inference_mode()
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
@@ -66,11 +67,13 @@ class GdmReader:
 
     def _informed(self, rows: Rows) -> Rows:
         """Advance the chain of states by one sample."""
-        x = rows.past @ self.module.projection.T
-        evidence = self.module.evidence(rows, self.module.design(rows, x))[-1].double().numpy(force=True)
-        now = advance(self._chain[-1] if len(self._chain) else None, evidence, float(self.module.stay))
+        evidence = self.module.evidence(rows, rows.past @ self.module.projection.T)[:, -1]
+        now, weight = np.empty((2, len(evidence)))
+        guide.advance(self._chain[-1], evidence, float(self.module.stay), now, weight)
         self._chain = np.concatenate([self._chain, now[None]])[-_N_ROWS:]
-        chain = torch.as_tensor(log_probabilities(self._chain), dtype=x.dtype, device=self._device)
+        chain = torch.as_tensor(
+            log_probabilities(self._chain[-len(rows) :]), dtype=rows.past.dtype, device=self._device
+        )
         return dataclasses.replace(rows, chain=chain)
 
     def _view(self, rows: Rows) -> RowsView:
