@@ -225,6 +225,7 @@ def _show_poses(view: View) -> None:
     """Draw the player, only in script runs: poses are too large to send while a fit reports."""
     pose = view.dataset.pose(view.index)
     if pose is None:
+        lab.show_moment(view)
         return
     here = view.read_samples()
     found: dict[str, Any] = {}

@@ -46,6 +46,7 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
     shown = lab.choose_filtered(view)
 with frame.picture:
     places = pictures.arrange_tracks(view.trial)
+    lab.show_moment(shown)
 close = pictures.is_flickering(view.read())
 lab.picture(
     shown, lambda now: pictures.make_panels(shown, shown.read(now), now, revision=str(track), close=close), places

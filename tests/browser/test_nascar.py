@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 
@@ -112,3 +112,27 @@ def test_exports_download_and_read_back(revisit, short, tmp_path):
         names = {"README.md", "reproduce.py", "reproduce.ipynb", "nascar-model.safetensors"}
         assert names | {f"figures/state-map.{ending}" for ending in ("svg", "png")} <= set(archive.namelist())
         assert b'width="85mm"' in archive.read("figures/state-map.svg")[:300]
+
+
+def test_shares_follow_a_pointed_moment_and_space_plays(visit, short):
+    page = rested(visit(short).page)
+    canvas = page.locator(".st-key-moment canvas")
+    box = page.locator(STRIPS).bounding_box()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 30)
+    expect(page.locator(".gdm-cursor-path:not([hidden])")).to_have_count(2)
+    at = int(canvas.get_attribute("data-sample"))
+    assert at > 40
+    page.locator(".gdm-head h1").click()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+    expect(canvas).not_to_have_attribute("data-sample", str(at))
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+
+
+def test_click_on_a_state_explains_it(visit, short):
+    page = rested(visit(short).page)
+    page.get_by_role("button", name="S2", exact=True).click()
+    expect(page.locator(".gdm-explain")).to_contain_text("Comes after")
+    page.get_by_role("button", name="Close").click()
+    expect(page.locator(".gdm-explain")).to_have_count(0)
