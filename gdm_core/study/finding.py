@@ -22,6 +22,9 @@ from gdm_core.study.states import CHANGE_MEASURES, SHARES
 from gdm_core.study.study import Study
 from gdm_core.study.text import format_value
 
+MARGIN = 0.5  # standard deviations between animals
+STATE_COLUMNS = ("state", "from_state", "to_state")
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -111,10 +114,7 @@ def follow_up(study: Study, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {"pairs": compare_pairs(study, table)} if is_pooled or table.attrs["n_contrasts"] else {}
 
 
-MARGIN = 0.5  # standard deviations between animals
-STATE_COLUMNS = ("state", "from_state", "to_state")
-
-
+# ---- what follows -------------------------------------------------------------------------------------------------------
 def order_findings(table: pd.DataFrame, correction: str = "p_holm") -> list[int]:
     """Return the positions of the rows of `compare` that survive correction, largest effect first.
 
