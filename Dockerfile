@@ -10,9 +10,11 @@ RUN /opt/gdm/bin/pip install --no-cache-dir --no-deps .
 FROM python:3.11-slim
 RUN useradd --uid 10001 --create-home gdm && mkdir /data && chown gdm /data
 COPY --from=build /opt/gdm /opt/gdm
-ENV PATH=/opt/gdm/bin:$PATH PYTHONUNBUFFERED=1 GDM_DATA_DIR=/data
+ENV PATH=/opt/gdm/bin:$PATH PYTHONUNBUFFERED=1 GDM_DATA_DIR=/data NUMBA_CACHE_DIR=/data/compiled
 USER gdm
 WORKDIR /data
+# Compiled loops are cached in the data folder. On another kind of processor they are compiled again.
+RUN python -m gdm_core.models.warm
 # Finished fits, FastF1's downloads and converted recordings: mount it to keep them.
 VOLUME /data
 EXPOSE 8501

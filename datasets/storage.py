@@ -24,7 +24,7 @@ ENVIRONMENT_VARIABLE = "GDM_DATA_DIR"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 MAX_FILES = 200  # in a listing
-CACHES = ("formula1", "fastf1", "calms21")
+CACHES = ("formula1", "fastf1", "calms21", "compiled")
 
 
 def data_dir() -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ Bool = npt.NDArray[np.bool_]
 # Emission prior: a weight in samples that shrinks [C, d] to zero, and a bound on small R.
 _LOADING_STRENGTH = 1e-3
 _NOISE_SHAPE, _NOISE_RATE = 1.0, 1e-6
+_KEPT_NOISE = 1_000_000  # numbers
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,17 @@ def stretches(total: int, n_samples: int, parts: int = 8) -> npt.NDArray[np.int6
     return firsts[:, None] + np.arange(length)
 
 
+def draw_noise(shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float32]:
+    """Return standard normal noise; the last array is kept, since every fold of a calibration asks for the same."""
+    seed = int(rng.integers(2**62))
+    return _noise(seed, shape) if math.prod(shape) <= _KEPT_NOISE else _noise.__wrapped__(seed, shape)
+
+
+@lru_cache(maxsize=1)
+def _noise(seed: int, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
 @dataclass(frozen=True)
 class Emission:
     """y ~ N(C x + d, diag(R))."""
@@ -74,8 +88,7 @@ class Emission:
 
     def sample(self, x: Float, rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """Sample observations [..., N] of latents [..., D]."""
-        noise = rng.standard_normal((*x.shape[:-1], len(self.noise)), dtype=np.float32)
-        noise *= np.sqrt(self.noise).astype(np.float32)
+        noise = draw_noise((*x.shape[:-1], len(self.noise)), rng) * np.sqrt(self.noise).astype(np.float32)
         noise += x.astype(np.float32) @ self.loadings.T.astype(np.float32)
         noise += self.offset.astype(np.float32)
         return noise

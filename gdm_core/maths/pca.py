@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.emission import draw_noise
 from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.gaussian import LOG_2PI
 
@@ -127,8 +128,7 @@ class ComponentScores:
         scores = (x * self.scale).astype(np.float32)
         noise: npt.NDArray[np.float32] | None = None
         if len(basis) > len(self.scale):
-            noise = rng.standard_normal((*x.shape[:-1], len(basis)), dtype=np.float32)
-            noise *= np.float32(np.sqrt(self.residual_variance))
+            noise = draw_noise((*x.shape[:-1], len(basis)), rng) * np.float32(np.sqrt(self.residual_variance))
             scores -= noise @ basis
         y: npt.NDArray[np.float32] = scores @ basis.T
         if noise is not None:

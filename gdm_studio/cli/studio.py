@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import sys
 from typing import Any
 from urllib.parse import urlsplit
 
 from gdm_core.errors import ConfigError
+from gdm_core.files import write_whole
 from gdm_studio.paths import APP
 
 PORT = 8501
@@ -31,7 +33,8 @@ def add_studio(commands: Any) -> None:
 
 
 def studio(options: argparse.Namespace) -> int:
-    """Replace this process by the Streamlit server."""
+    """Prepare this machine and replace this process by the Streamlit server."""
+    prepare()
     command = [sys.executable, "-m", "streamlit", "run", str(APP / "app.py")]
     command += [f"--server.port={options.port}", f"--server.address={options.address}", *options.streamlit]
     # With one malloc arena per server thread, memory freed by one thread is not reused by others.
@@ -39,6 +42,27 @@ def studio(options: argparse.Namespace) -> int:
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())  # on a terminal, Streamlit asks for an email address
     os.execv(command[0], command)
+
+
+def prepare() -> None:
+    """Compile all loops if this version has not done so, because a first fit would wait for it."""
+    from datasets.storage import StorageError, cache_dir
+    from gdm_core.engine.spec import code_version
+
+    try:
+        note = cache_dir("compiled") / "prepared"
+    except StorageError as error:
+        print(f"Loops are compiled at the first fit. {error}", file=sys.stderr)
+        return
+    version = f"{code_version()} Python {platform.python_version()} {platform.node()}"
+    if note.exists() and note.read_text(encoding="utf-8") == version:
+        return
+    from gdm_core.models.warm import compile_loops
+
+    for share in compile_loops():
+        print(f"\rPreparing, once: {share:4.0%}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    write_whole(note, version.encode())
 
 
 def add_workers(commands: Any) -> None:

@@ -18,7 +18,7 @@ from datasets import nascar
 from gdm_core import GDM, LabelModel, load_model
 from gdm_core.models.base import StateModel, Validation
 from gdm_core.trials import Trials
-from gdm_studio.cli import build_parser, main
+from gdm_studio.cli import build_parser, main, studio
 from gdm_studio.cli.label import read_marks
 from gdm_studio.cli.shared import read_trials
 from tests.support.labelled import NAMES, draw_clips, simulate
@@ -358,3 +358,14 @@ def test_label_refuses_unusable_marks(recordings, capsys, text, message):
 def test_invalid_worker_options_are_refused(capsys, arguments, words):
     assert main(["workers", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_studio_prepares_a_version_once(capsys, monkeypatch):
+    monkeypatch.setattr("gdm_core.models.warm.compile_loops", lambda: iter([0.5, 1.0]))
+    studio.prepare()
+    assert "Preparing, once: 100%" in capsys.readouterr().err
+    studio.prepare()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("platform.node", lambda: "another computer")
+    studio.prepare()
+    assert "Preparing" in capsys.readouterr().err
