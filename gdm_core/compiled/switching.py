@@ -1,7 +1,8 @@
 """Recursions of switching linear systems: the interacting multiple model filter, and sampled futures.
 
-A belief is (log weights [K], means [K, D], covariances [K, D, D]): one Gaussian for each state. Transition logits into state j
-are bias[i, j] + weights[j] . x, where bias [R, K] has one row if the state before is not used.
+A belief is (log weights [K], means [K, D], covariances [K, D, D]): one Gaussian for each state. A system is (bias, weights,
+coefficients, noise). Transition logits into state j are bias[i, j] + weights[j] . x, where bias [R, K] has one row if the
+state before is not used.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from gdm_core.compiled import compiled
 Float = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Belief = tuple[Float, Float, Float]
+System = tuple[Float, Float, Float, Float]
 
 
 @compiled
@@ -35,10 +37,9 @@ def transitions_at(mean: Float, bias: Float, weights: Float) -> Float:
 
 
 @compiled
-def predict(
-    log_weight: Float, mean: Float, covariance: Float, bias: Float, weights: Float, coefficients: Float, noise: Float
-) -> Belief:
+def predict(belief: Belief, system: System) -> Belief:
     """Predict one step ahead: states change, their Gaussians are merged per new state, then the dynamics act."""
+    (log_weight, mean, covariance), (bias, weights, coefficients, noise) = belief, system
     k, d = mean.shape
     joint = transitions_at(mean, bias, weights)
     weight, moved, spread = np.empty(k), np.empty((k, d)), np.empty((k, d, d))
@@ -78,11 +79,12 @@ def predict(
 
 
 @compiled
-def update(log_weight: Float, mean: Float, covariance: Float, information: Float, linear: Float) -> Belief:
+def update(belief: Belief, information: Float, linear: Float) -> Belief:
     """Condition on a sample with precision P and linear term h; without observations they are zero.
 
     With V = L L' and I + L' P L = R R', the new covariance is W' W, where W = R^-1 L'.
     """
+    log_weight, mean, covariance = belief
     k, d = mean.shape
     weight, moved, after = np.empty(k), np.empty((k, d)), np.empty((k, d, d))
     lower, inner, root, white = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
@@ -141,51 +143,27 @@ def _cholesky(values: Float, lower: Float) -> None:
 
 
 @compiled
-def filter_path(
-    origins: Ints,
-    information: Float,
-    linear: Float,
-    log_weight: Float,
-    mean: Float,
-    covariance: Float,
-    bias: Float,
-    weights: Float,
-    coefficients: Float,
-    noise: Float,
-) -> Belief:
+def filter_path(origins: Ints, information: Float, linear: Float, belief: Belief, system: System) -> Belief:
     """Return the beliefs at ascending origins [O], from a first one and what samples say: [T, D, D] and [T, D]."""
-    k, d = mean.shape
-    n = len(origins)
+    (k, d), n, at = belief[1].shape, len(origins), 0
     log_weights, means, covariances = np.empty((n, k)), np.empty((n, k, d)), np.empty((n, k, d, d))
-    at = 0
     for t in range(origins[-1] + 1):
-        if t:
-            log_weight, mean, covariance = predict(log_weight, mean, covariance, bias, weights, coefficients, noise)
-        log_weight, mean, covariance = update(log_weight, mean, covariance, information[t], linear[t])
+        belief = update(predict(belief, system) if t else belief, information[t], linear[t])
         if t == origins[at]:
-            log_weights[at], means[at], covariances[at] = log_weight, mean, covariance
+            log_weights[at], means[at], covariances[at] = belief
             at += 1
     return log_weights, means, covariances
 
 
 @compiled
-def sample_paths(
-    states: Ints,
-    history: Float,
-    bias: Float,
-    weights: Float,
-    coefficients: Float,
-    factors: Float,
-    uniform: Float,
-    noise: Float,
-) -> tuple[Ints, Float]:
+def sample_paths(states: Ints, history: Float, system: System, uniform: Float, normal: Float) -> tuple[Ints, Float]:
     """Sample states [n, H] and latents [n, H, D] that follow states [n] and latents [n, L, D], newest first.
 
-    factors   [K, D, D] lower, of the dynamics' noise
-    uniform   [n, H] draws that choose states
-    noise     [n, H, D] standard normal
+    system    with lower factors of the noise in place of its covariances
+    uniform   [n, H] draws that choose states; `normal` [n, H, D] move latents
     """
-    n, horizon, d = noise.shape
+    bias, weights, coefficients, factors = system
+    n, horizon, d = normal.shape
     k, lags = len(weights), history.shape[1]
     found, path = np.empty((n, horizon), np.int64), np.empty((n, horizon, d))
     chances, past = np.empty(k), np.empty((lags, d))
@@ -211,7 +189,7 @@ def sample_paths(
                     for m in range(d):
                         value += coefficients[z, a, lag * d + m] * past[lag, m]
                 for m in range(a + 1):
-                    value += factors[z, a, m] * noise[s, h, m]
+                    value += factors[z, a, m] * normal[s, h, m]
                 path[s, h, a] = value
             for lag in range(lags - 1, 0, -1):
                 past[lag] = past[lag - 1]

@@ -137,7 +137,7 @@ class FactorModel:
         first = one[0], as_floats(mean[None]), as_floats(covariance[None] + step)
         walk = one, np.zeros((1, d)), np.eye(d, d + 1)[None], step[None]
         # One state, so the filter is that of Kalman.
-        found = switching.filter_path(np.arange(len(y)), *self._emission.information(observed), *first, *walk)
+        found = switching.filter_path(np.arange(len(y)), *self._emission.information(observed), first, walk)
         means, covariances = found[1][:, 0], found[2][:, 0]
         filled = observed.y if observed.mask is None else self._complete(observed, means)
         return means[-1], covariances[-1], filled

@@ -31,14 +31,6 @@ class SwitchingBelief(NamedTuple):
     mean: Float  # [..., K, D]
     covariance: Float  # [..., K, D, D]
 
-    @classmethod
-    def before(cls, p: slds.SLDSParameters) -> SwitchingBelief:
-        """Return the belief before the first sample of a recording."""
-        k = len(p.transitions.log_initial)
-        return cls(
-            as_floats(p.transitions.log_initial), np.tile(p.start_mean, (k, 1)), np.tile(p.start_covariance, (k, 1, 1))
-        )
-
     def sample(self, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.int64], Float]:
         """Draw states [n, B] and latents [n, B, D] of B beliefs."""
         z = hmm.sample_index(np.broadcast_to(self.log_weight, (n, *self.log_weight.shape)), rng)
@@ -48,13 +40,17 @@ class SwitchingBelief(NamedTuple):
         return z, self.mean[row, z] + (factor[row, z] @ noise[..., None])[..., 0]
 
 
+def first_belief(p: slds.SLDSParameters) -> switching.Belief:
+    """Return the belief before the first sample of a recording."""
+    k = len(p.transitions.log_initial)
+    return as_floats(p.transitions.log_initial), np.tile(p.start_mean, (k, 1)), np.tile(p.start_covariance, (k, 1, 1))
+
+
 def filter_up_to(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSParameters) -> SwitchingBelief:
     """Filter y [T, N] up to each origin."""
     at, place = np.unique(origins, return_inverse=True)
     samples = p.emission.information(Observed.prepare([y[: at[-1] + 1]]))
-    found = switching.filter_path(
-        at, *samples, *SwitchingBelief.before(p), *_system(p.dynamics, p.transitions), as_floats(p.dynamics.covariance)
-    )
+    found = switching.filter_path(at, *samples, first_belief(p), _system(p.dynamics, p.transitions))
     return SwitchingBelief(*(part[place] for part in found))
 
 
@@ -72,17 +68,17 @@ def sample_forward(
     states, path = switching.sample_paths(
         np.require(z, np.int64, ("C", "W")).ravel(),
         as_floats(history).reshape(-1, lags, d),
-        *_system(dynamics, transitions),
-        factors,
+        (*_system(dynamics, transitions)[:3], factors),
         rng.random((z.size, horizon)),
         rng.standard_normal((z.size, horizon, d)),
     )
     return states.reshape(*z.shape, horizon), path.reshape(*z.shape, horizon, d)
 
 
-def _system(dynamics: Dynamics, transitions: Transitions) -> tuple[Float, Float, Float]:
-    """Return the logits of transitions, and the coefficients of the dynamics, as compiled loops take them."""
-    return as_floats(transitions.bias), as_floats(transitions.weights), as_floats(dynamics.coefficients)
+def _system(dynamics: Dynamics, transitions: Transitions) -> switching.System:
+    """Return transitions and dynamics as compiled loops take them."""
+    logits = as_floats(transitions.bias), as_floats(transitions.weights)
+    return (*logits, as_floats(dynamics.coefficients), as_floats(dynamics.covariance))
 
 
 def _candidates(log_transfer: Float) -> Candidates:
@@ -123,18 +119,17 @@ class SldsReader(SampleReader):
 
     def __init__(self, parameters: slds.SLDSParameters) -> None:
         self._parameters = parameters
-        self._belief: SwitchingBelief | None = None
+        self._belief: switching.Belief | None = None
 
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
         p = self._parameters
-        bias, weights, coefficients = _system(p.dynamics, p.transitions)
-        noise = as_floats(p.dynamics.covariance)
+        system = _system(p.dynamics, p.transitions)
         if self._belief is None:
-            belief = SwitchingBelief.before(p)
-            moves = belief.log_weight[None]
+            belief = first_belief(p)
+            moves = belief[0][None]
         else:
-            moves = switching.transitions_at(self._belief.mean, bias, weights)
-            belief = SwitchingBelief(*switching.predict(*self._belief, bias, weights, coefficients, noise))
+            moves = switching.transitions_at(self._belief[1], *system[:2])
+            belief = switching.predict(self._belief, system)
         information, linear = p.emission.information(Observed.prepare([y[None]]))
-        self._belief = SwitchingBelief(*switching.update(*belief, information[0], linear[0]))
-        return _candidates(moves + (self._belief.log_weight - belief.log_weight))
+        self._belief = switching.update(belief, information[0], linear[0])
+        return _candidates(moves + (self._belief[0] - belief[0]))
