@@ -144,10 +144,7 @@ def pedal_shares(lap: LapSamples, part: slice = slice(None)) -> dict[str, float]
     throttle = lap.channels["throttle"][part]
     known = np.isfinite(throttle)
     full = throttle >= FULL_THROTTLE
-    found = {
-        "full throttle": _percent(seconds, full, known),
-        "full throttle, distance": _percent(metres, full, known),
-    }
+    found = {"full throttle": _percent(seconds, full, known), "full throttle, distance": _percent(metres, full, known)}
     if "brake" in lap.channels:
         braking = lap.channels["brake"][part] > ON_THE_BRAKE
         found["braking"] = _percent(seconds, braking, known)

@@ -302,10 +302,7 @@ DRIVERS = tuple((*driver, team, colour) for team, colour, *two in TEAMS for driv
 
 
 def simulate_race(
-    circuit: str = "shanghai",
-    drivers: int | Sequence[str] = 20,
-    laps: int | None = None,
-    seed: int = 0,
+    circuit: str = "shanghai", drivers: int | Sequence[str] = 20, laps: int | None = None, seed: int = 0
 ) -> Session:
     """Simulate a race on a drawn circuit, as a session like a loaded one.
 

@@ -43,8 +43,7 @@ def tab(race: Race, found: Between) -> None:
         name = f"corners-{measure.replace(' ', '-')}"
         table_with_csv(table, name, race.stem, shapes=shapes, on_row=partial(_zoom, one.names))
         name = f"{race.stem}-corners-laps.csv"
-        download("All measures, lap by lap (CSV)", lambda: csv(every([one, other])), name, key="corners-laps")
-        shell.quiet(describe_differences(found, table, unit))
+        download("All measures, lap by lap (CSV)", lambda: csv(lap_by_lap([one, other])), name, key="corners-laps")
         shell.quiet(
             "A corner's window reaches halfway to its neighbours. Exit speed: 100 m after the corner. Differences in time are "
             f"corrected for fuel. Accurate to about ±{sample_spacing(race.train)} m. Tick a corner to see its telemetry."
@@ -80,18 +79,6 @@ def every_difference(found: Between, one: Corners, other: Corners) -> pd.DataFra
     return pd.concat(parts, ignore_index=True)
 
 
-def describe_differences(found: Between, table: pd.DataFrame, unit: str) -> str:
-    """Describe the significant differences in one sentence."""
-    first, second = found.names
-    sure = table[table["Significant"] == "yes"]
-    if not len(sure):
-        return f"No corner differs significantly between {first} and {second}."
-    sure = sure.loc[sure["Difference"].abs().sort_values(ascending=False).index]
-    listed = ", ".join(f"{row.iloc[0]} {row['Difference']:+.2f} ± {row['95% interval ±']:.2f} {unit}".rstrip()
-                       for _, row in sure[:4].iterrows())  # fmt: skip
-    return f"{first} − {second}, significant in {len(sure)} of {len(table)} corners: {listed}."
-
-
 def _zoom(names: Sequence[str], row: int) -> None:
     """Show the corner in the telemetry."""
     if 0 <= row < len(names):  # the browser may send an outdated row
@@ -103,18 +90,6 @@ def sample_spacing(laps: Laps) -> int:
     """Return the median distance between samples in metres."""
     speed = laps.speed[np.isfinite(laps.speed)]
     return round(float(np.median(speed)) / 3.6 / laps.trials[0].rate_hz) if len(speed) else 0
-
-
-def every(found: Sequence[Corners]) -> pd.DataFrame:
-    """Return one row per driver, lap and corner."""
-    parts = [
-        pd.DataFrame(
-            {"driver": one.code, "lap": np.repeat(one.laps, len(one.names)), "corner": list(one.names) * len(one.laps)}
-            | {f"{m} ({MEASURED_IN[m]})" if MEASURED_IN[m] else m: one.values[m].ravel() for m in MEASURES}
-        )
-        for one in found
-    ]
-    return pd.concat(parts, ignore_index=True)
 
 
 # ---- the average lap --------------------------------------------------------------------------------------------------
@@ -157,10 +132,12 @@ def pedals(names: tuple[str, str], one: LapMeasures, other: LapMeasures) -> pd.D
 
 
 def lap_by_lap(found: Sequence[LapMeasures]) -> pd.DataFrame:
-    """Return one row per driver and lap."""
-    units = PEDAL_MEASURES.items()
-    parts = [
-        pd.DataFrame({"driver": one.code, "lap": one.laps} | {f"{m} ({unit})": one.values[m] for m, unit in units})
-        for one in found
-    ]
+    """Return one row per driver and lap, or per driver, lap and corner."""
+    units, parts = MEASURED_IN | PEDAL_MEASURES, []
+    for one in found:
+        names = one.names if isinstance(one, Corners) else ()
+        where = {"driver": one.code, "lap": np.repeat(one.laps, max(1, len(names)))}
+        corner = {"corner": list(names) * len(one.laps)} if names else {}
+        values = {f"{name} ({units[name]})" if units[name] else name: each.ravel() for name, each in one.values.items()}
+        parts.append(pd.DataFrame(where | corner | values))
     return pd.concat(parts, ignore_index=True)

@@ -12,15 +12,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets.f1.session import Session
-from datasets.f1.trials import (
-    ACTIVITIES,
-    activities,
-    chosen_laps,
-    lap_distance,
-    sample_laps,
-    segment_of,
-    to_trials,
-)
+from datasets.f1.trials import ACTIVITIES, activities, chosen_laps, lap_distance, sample_laps, segment_of, to_trials
 from gdm_core.engine.results import from_levels
 from gdm_core.trials import Trial, Trials
 from pages.formula1.circuit import Circuit, Floats, Ints, open_circuit, turned
@@ -32,7 +24,6 @@ from pages.lab.live.state import State
 from pages.ui.exports import Recipe, slug
 
 MIXTURES = {f"y{n}": f"mixture {n} of X and Y" for n in range(1, 11)}  # the paper's observations
-TELEMETRY = (*CAR_CHANNELS, "rpm", "drs")
 COLOURED = ("full throttle", "cornering", "braking", "part throttle")  # the first, second, ... colour of states
 # Precomputed by assets/make_demo.py.
 FIRST_CIRCUIT, SHIPPED = "shanghai", "formula1"
@@ -55,14 +46,12 @@ class Laps:
     """Chosen laps of one driver, concatenated; T samples."""
 
     code: str
-    name: str
     trials: Trials
     place: Floats  # [T, 2] on the turned map
     distance: Floats  # [T] metres along the lap
     lap: Ints  # [T]
-    car: Mapping[str, Floats]  # [T] per channel of TELEMETRY, NaN if missing
+    car: Mapping[str, Floats]  # [T] per channel of CAR_CHANNELS, NaN if missing
     segment: Ints | None  # [T]
-    seconds: npt.NDArray[np.float64]  # [T] since the first sample, without gaps
 
     @cached_property
     def speed(self) -> Floats:
@@ -103,23 +92,20 @@ def laps_of(place: Place, code: str, selection: Selection) -> Laps:
     driver = session.driver(code)
     options = selection.options(session, code)
     trials = to_trials(session, code, **options)  # type: ignore[arg-type]
-    car = [name for name in TELEMETRY if name in driver.available_channels]
+    car = [name for name in CAR_CHANNELS if name in driver.available_channels]
     picked = {key: options[key] for key in ("laps", "drop") if key in options}
     parts = sample_laps(driver, chosen_laps(session, code, **picked), car)  # type: ignore[arg-type]
     position = np.concatenate([trial.position for trial in trials])
     lap = np.concatenate([trial.segments for trial in trials])
     distance = lap_distance(session, position, lap)
-    step = 1 / trials[0].rate_hz
     return Laps(
         code,
-        driver.name,
         trials,
         turned(position, session.rotation),
         distance.astype(np.float32),
         lap.astype(np.int64),
         {name: np.concatenate([values[name] for _, (_, _, values) in parts]) for name in car},
         segment_of(session.corners, distance) if len(session.corners) > 1 else None,
-        np.arange(len(lap), dtype=np.float64) * step,
     )
 
 

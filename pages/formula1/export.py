@@ -91,7 +91,7 @@ def comparison_files(race: Race, found: Between) -> tuple[Figures, Tables]:
     if "corner" in found.gains:
         sides = corner_panel.sides(race, found)
         tables["Corners"] = partial(corner_panel.every_difference, found, *sides)
-        tables["Corners, lap by lap"] = partial(corner_panel.every, sides)
+        tables["Corners, lap by lap"] = partial(corner_panel.lap_by_lap, sides)
     pedals = corner_panel.pedal_sides(race, found)
     tables["Driving style"] = partial(corner_panel.pedals, found.names, *pedals)
     tables["Driving style, lap by lap"] = partial(corner_panel.lap_by_lap, pedals)

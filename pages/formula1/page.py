@@ -98,8 +98,7 @@ def waiting(wait: controls.Waiting) -> NoReturn:
     with page.picture:
         if wait.ask:
             shell.empty(
-                wait.title,
-                "This session is not stored on this server yet. Fetching it takes 10 to 60 s, once.",
+                wait.title, "This session is not stored on this server yet. Fetching it takes 10 to 60 s, once."
             )
             st.button(
                 "Load this session", type="primary", key="f1-load", icon=":material/download:",

@@ -123,10 +123,6 @@ class Selection:
                 )
         return found
 
-    @property
-    def sees(self) -> str:
-        return ", ".join(self.channels) if self.channels else "ten random mixtures of X and Y, as in the paper"
-
 
 @dataclass(frozen=True)
 class Pick:

@@ -14,14 +14,7 @@ from gdm_core.text import plural
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of, numbered
 from pages import lab
-from pages.formula1 import (
-    circuit_map,
-    data,
-    scores,
-    state_names,
-    teams,
-    time_gained,
-)
+from pages.formula1 import circuit_map, data, scores, state_names, teams, time_gained
 from pages.formula1.circuit import Circuit
 from pages.formula1.comparison import describe
 from pages.formula1.data import DriverReading, along_lap, race_of, read, standing

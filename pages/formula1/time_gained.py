@@ -10,17 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from datasets.formula1 import TimeWon
-from gdm_studio.plot.figures.base import (
-    Dict,
-    Figure,
-    axis,
-    cut_to,
-    figure,
-    note,
-    plain,
-    points,
-    typed,
-)
+from gdm_studio.plot.figures.base import Dict, Figure, axis, cut_to, figure, note, plain, points, typed
 from pages.formula1 import teams
 from pages.formula1.circuit import Circuit
 from pages.formula1.circuit_map import LINE, STATIONS, cursor
