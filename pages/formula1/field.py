@@ -75,9 +75,8 @@ def draw(session: Session, circuit: Circuit, found: Minisectors) -> Figure:
     traces = draw_stretches(circuit, found.edges, drawn, np.ones(len(sure)), hover)
     count = {found.codes[row]: int((found.fastest[sure] == row).sum()) for row in np.unique(found.fastest[sure])}
     ranked = sorted(count, key=lambda code: -count[code])
-    caption = (
-        f"Number of minisectors per driver; grey: nobody, the margin could be chance ({(~sure).sum()} of {len(sure)})."
-    )
+    caption = "Number of minisectors per driver. " if ranked else ""
+    caption += f"Grey: nobody, the margin could be chance ({(~sure).sum()} of {len(sure)})."
     alt = f"Map of {circuit.title} coloured by the fastest driver in {len(sure)} minisectors: "
     alt += ", ".join(f"{code} {count[code]}" for code in ranked) or "nobody stands out"
     for code in ranked:

@@ -307,8 +307,8 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
         marks.append(note(short, float(ends[1]), float(fit[1]), xanchor="left", xshift=5, font={"color": style.colour}))
     axes: Dict = {"xaxis": axis("tyre age (laps)"), "yaxis": axis("lap time (s)")}
     caption = (
-        "Green laps, corrected to the fuel of each run's first lap. Slope: tyre degradation (ms/lap, 95% CI). Crosses: outliers "
-        "and excluded laps. Click a lap to exclude it, or to include it again."
+        "Green laps, corrected to the fuel of each run's first lap. Slope: tyre degradation (ms/lap, 95% interval). Crosses: "
+        "outliers and excluded laps. Click a lap to exclude it, or to include it again."
     )
     slopes = "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope.mean:+.0f} ms/lap" for run in found)
     alt = f"Lap times of {len(found)} long runs against tyre age: {slopes}."
@@ -330,7 +330,7 @@ def runs_table(
                 "Driver": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
                 "Laps": f"{run.laps[0]} to {run.laps[-1]}", "Counted": int(run.counts.sum()),
                 "Mean, raw (s)": run.raw_mean, "Mean, fuel-corrected (s)": run.corrected_mean, "Deg (s/lap)": float(run.slope.mean),
-                "95% CI ±": float(run.slope.margin), "Scatter (s)": run.scatter,
+                "95% interval ±": float(run.slope.margin), "Scatter (s)": run.scatter,
             }
             for run in found
         ]  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from datasets.f1.long_runs import runs
-from datasets.f1.session import Spell
+from datasets.f1.session import Session, Spell
 from pages.formula1 import laps, telemetry
 from pages.formula1.circuit import open_circuit
 from tests.support.drawn import record
@@ -53,6 +53,29 @@ def test_practice_compares_best_laps_and_a_race_does_not(monkeypatch, tmp_path, 
     laps = words(visit(source="real", view="Laps"))
     assert ("Race history" in laps) == race
     assert ("Improvement" in laps) != race
+
+
+def _one_lap() -> Session:
+    return replace(ring_session(ring_driver("AAA", 2), ring_driver("BBB", 2)), name="Qualifying")
+
+
+def _without_corners() -> Session:
+    return ring_session(ring_driver("AAA", 8), ring_driver("BBB", 8), corners=())
+
+
+def _without_a_channel() -> Session:
+    one, other, third = driven_race().drivers
+    sent = {name: values for name, values in other.channels.items() if name not in ("speed", "brake")}
+    return ring_session(one, replace(other, channels=sent), third)
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize("session", [_one_lap, _without_corners, _without_a_channel])
+@pytest.mark.parametrize("second", ["AAA", "BBB"])
+def test_every_tab_opens_for_poor_sessions(monkeypatch, tmp_path, session, second):
+    arrange(monkeypatch, tmp_path, session)
+    for tab in ("Compare", "Differences", "Corners", "Laps", "States", "Field", "Export"):
+        assert not visit(source="real", view=tab, train="AAA", test=second).exception, tab
 
 
 # ---- telemetry ----------------------------------------------------------------------------------------------------------
