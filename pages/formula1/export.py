@@ -99,9 +99,11 @@ def comparison_files(race: Race, found: Between) -> tuple[Figures, Tables]:
 
 
 def habit_files(race: Race, found: Between) -> tuple[Figures, Tables]:
-    """Return the files of Differences, which is fitted in the background; none before the fit has ended."""
+    """Return the files of Differences, which is fitted in the background; none before the end of the fit."""
     requested = differences.request(race, found)
-    if requested is None or not requested[1].wait(WAIT_S) or requested[1].error is not None:
+    if requested is not None and not requested[1].wait(WAIT_S):
+        shell.quiet("Differences are being fitted and not among the files yet. Open this tab again in a minute.")
+    if requested is None or not requested[1].done or requested[1].error is not None:
         return {}, {}
     habits = differences.Habits(race, found, requested[0], requested[1].value)
     return dict(habits.figures()), {"Differences": habits.table}
