@@ -55,14 +55,15 @@ def cars_ahead(session: Session) -> dict[str, CarAhead]:
                 passed.append(one.laps.start[row] + clock.seconds_at([0, *lines.shares, 1]))
     if not passed:
         return {}
-    of, numbers, times = np.array(driver), np.array(number), np.stack(passed)  # [N], [N], [N, 4]
+    whose, numbers, times = np.array(driver), np.array(number), np.stack(passed)  # [N], [N], [N, 4]
     order = np.argsort(times, axis=0, kind="stable")
     gaps = np.diff(np.take_along_axis(times, order, 0), axis=0)
-    alone = of[order[:-1]] == of[order[1:]]  # the car's own last lap
+    alone = whose[order[:-1]] == whose[order[1:]]  # the car's own last lap
     seconds = np.full(times.shape, np.inf)
     np.put_along_axis(seconds, order[1:], np.where(alone, np.inf, gaps), 0)
     return {
-        session.codes[index]: CarAhead(numbers[of == index], seconds[of == index]) for index in np.unique(of).tolist()
+        session.codes[index]: CarAhead(numbers[whose == index], seconds[whose == index])
+        for index in np.unique(whose).tolist()
     }
 
 

@@ -272,7 +272,7 @@ LAP_HELP = (
 )
 
 
-def choose_laps(session: Session, train: str, test: str, among: str) -> str:
+def choose_laps(session: Session, train: str, test: str, options_key: str) -> str:
     """Return the chosen laps in the form of `Selection.laps`."""
     tables = [session.driver(code).laps for code in dict.fromkeys((train, test))]
     stints = _both(tables, lambda laps: {str(n) for n in laps.stints})
@@ -291,23 +291,25 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
     )
     if kind == "range":
         last = max(2, *(int(laps.number.max()) for laps in tables))
-        first, end = span("Laps from / to", 1, last, (1, min(10, last)), key="laps", among=among)
+        first, end = span("Laps from / to", 1, last, (1, min(10, last)), key="laps", among=options_key)
         return f"{first}-{end}"
     if kind == "age":
         start = (1, min(10, oldest))
-        first, end = span("Tyre age from / to", 1, oldest, start, key="tyres", among=among)
+        first, end = span("Tyre age from / to", 1, oldest, start, key="tyres", among=options_key)
         return f"age={first}-{end}"
     lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
     if kind in lists:
         shown = {value: _label(value) for value in lists[kind]}
-        value = choose_one(kind.capitalize(), f"laps-{kind}", shown, lists[kind][0], among=f"{among}-{'-'.join(shown)}")
+        value = choose_one(
+            kind.capitalize(), f"laps-{kind}", shown, lists[kind][0], among=f"{options_key}-{'-'.join(shown)}"
+        )
         return f"{kind}={value}"
     return kind
 
 
-def _both(tables: list[LapTable], of: Callable[[LapTable], set[str]]) -> list[str]:
+def _both(tables: list[LapTable], items: Callable[[LapTable], set[str]]) -> list[str]:
     """Return the items that all drivers have, in order."""
-    return sorted(set.intersection(*(of(laps) for laps in tables)))
+    return sorted(set.intersection(*(items(laps) for laps in tables)))
 
 
 def _label(value: str) -> str:

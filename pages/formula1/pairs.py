@@ -100,9 +100,9 @@ def usual(place: Place, codes: tuple[str, str], selection: Selection) -> Between
     return next((found for by in ways if (found := between(place, codes, selection, by)) is not None), None)
 
 
-def in_parts(won: TimeWon, names: Sequence[str], of: npt.NDArray[np.int64], edges: Floats | None = None) -> Gain:
-    """Sum the delta in parts of the lap; `of` [M] is the part of each cell."""
-    return Gain.from_estimate(won.among(np.eye(len(names))[of]), names, edges)
+def in_parts(won: TimeWon, names: Sequence[str], part: npt.NDArray[np.int64], edges: Floats | None = None) -> Gain:
+    """Sum the delta in parts of the lap; `part` [M] is that of each cell."""
+    return Gain.from_estimate(won.among(np.eye(len(names))[part]), names, edges)
 
 
 def _stretch(edges: Floats, where: Floats) -> npt.NDArray[np.int64]:
