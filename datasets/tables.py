@@ -139,13 +139,6 @@ class Table:
         where = first_of([f"{value:g} in {name!r}" for name, value in found.items()], 3)
         return (Doubt("sentinels", f"Do these values stand for missing ones: {where}?", ("missing", "keep")),)
 
-    def clock(self, roles: Mapping[str, Role | str] | None = None) -> Clock | None:
-        """Return the clock of the time column, or None; steps between trials do not count.
-
-        roles   column -> role, instead of the guesses; other columns are ignored
-        """
-        return self.understand(roles).clock
-
     def report(self, roles: Mapping[str, Role | str] | None = None) -> QualityReport:
         """Report missing values, gaps, outliers and the clock of channels and positions.
 

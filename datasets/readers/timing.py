@@ -275,10 +275,7 @@ def resample(
 
 def nearest_sample(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.int64]:
     """Return the nearest sample to each step of a fixed clock, for labels."""
-    grid = _grid(seconds, rate_hz)
-    right = np.minimum(np.maximum(np.searchsorted(seconds, grid), 1), len(seconds) - 1)
-    left = np.maximum(right - 1, 0)
-    return np.where(grid - seconds[left] <= seconds[right] - grid, left, right).astype(np.int64)
+    return np.searchsorted((seconds[1:] + seconds[:-1]) / 2, _grid(seconds, rate_hz)).astype(np.int64)
 
 
 def _grid(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.float64]:

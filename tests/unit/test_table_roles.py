@@ -105,7 +105,7 @@ def test_edited_roles_replace_guesses():
 def test_rate_from_any_time_format(name: str, values: Any, rate: float):
     frame = pd.DataFrame({name: values, "a": np.sin(np.arange(100.0))})
     table = read(frame)
-    clock = table.clock()
+    clock = table.understand().clock
     assert clock.rate_hz == pytest.approx(rate, rel=1e-4)
     assert clock.irregular == clock.backwards == 0
     assert table.to_trials()[0].rate_hz == pytest.approx(rate, rel=1e-4)
@@ -113,9 +113,9 @@ def test_rate_from_any_time_format(name: str, values: Any, rate: float):
 
 def test_frame_counter_gives_no_rate():
     table = read({"time": np.arange(50), "a": np.arange(50.0) % 7})
-    clock = table.clock()
+    clock = table.understand().clock
     assert clock.rate_hz is None
-    assert replace(table, answers={"unit": "s"}).clock().rate_hz == 1.0
+    assert replace(table, answers={"unit": "s"}).understand().clock.rate_hz == 1.0
     assert any("counts frames" in note for note in table.report().notes)
     with pytest.raises(ConfigError, match="Resampling needs a time column"):
         table.to_trials(resample_to_fixed_step=True)
@@ -127,7 +127,7 @@ def test_irregular_time_is_resampled_on_request():
     seconds[200:] += 5.0  # a gap
     frame = pd.DataFrame({"time": seconds, "a": 3 * seconds, "label": np.where(seconds < 10, "early", "late")})
     table = read(frame)
-    clock = table.clock()
+    clock = table.understand().clock
     assert clock.irregular > 0.5
     assert clock.longest == pytest.approx(5, abs=0.2)
     assert any("irregular" in sentence for sentence in table.report().sentences())
@@ -292,7 +292,7 @@ def test_missing_date_is_allowed(missing):
     dates = [f"2024-01-01 00:00:{i:02d}" for i in range(30)]
     dates[12] = missing
     text = "time,a,b\n" + "".join(f"{date},{i},{i % 7}\n" for i, date in enumerate(dates))
-    clock = tables.read(text.encode(), "dates.csv").clock()
+    clock = tables.read(text.encode(), "dates.csv").understand().clock
     assert clock.rate_hz == pytest.approx(1)
     assert np.flatnonzero(np.isnan(clock.seconds)).tolist() == [12]
 
@@ -368,7 +368,7 @@ def test_date_column_of_any_name_is_time(name: str, way: str):
     when = pd.date_range(start, periods=N, freq=f"{step}s").strftime(way)
     table = read({"a": A, name: when, "b": B})
     assert table.roles[name] is Role.TIME
-    clock = table.clock()
+    clock = table.understand().clock
     assert clock.rate_hz == pytest.approx(1 / step)
     assert clock.irregular == clock.backwards == 0
 

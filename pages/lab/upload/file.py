@@ -195,7 +195,7 @@ def from_table(file: OpenFile, options: TableOptions) -> Dataset:
 
 def rate_of(table: Table, options: TableOptions) -> float | None:
     """Return the sampling rate that was entered or that the time column has; None if unknown."""
-    clock = table.clock(dict(options.roles))
+    clock = table.understand(dict(options.roles)).clock
     return options.rate_hz or (table.rate_hz if clock is None else clock.rate_hz)
 
 
