@@ -122,7 +122,7 @@ class Channel:
                 before = self._pointer
                 now = Pointer(fields["slider"], fields["held"], fields["value"], time.monotonic())
                 arrives = before is None or (before.slider, before.held) != (now.slider, now.held)
-                if arrives and fields["of"] != self._tables_of[1]:  # the browser has dropped its tables
+                if arrives and fields["source"] != self._tables_of[1]:  # the browser has dropped its tables
                     self._tables_of = ("", "")
                 self._pointer = now
 
@@ -188,14 +188,14 @@ class Channel:
         found = scene.tables(pointer.slider, pointer.held, pointer.value)
         if not found.more:
             self._pointer = None
-        first = self._tables_of != (pointer.slider, found.of)
+        first = self._tables_of != (pointer.slider, found.source)
         if first:
-            self._tables_of, self._tables = (pointer.slider, found.of), set()
+            self._tables_of, self._tables = (pointer.slider, found.source), set()
         new = {name: table for name, table in found.tables.items() if name not in self._tables}
         if not new and found.more:
             return []
         self._tables |= set(new)
-        fields: dict[str, Any] = {"slider": pointer.slider, "of": found.of, "tables": list(new.values())}
+        fields: dict[str, Any] = {"slider": pointer.slider, "source": found.source, "tables": list(new.values())}
         fields["how"] = dict(found.how) if first else {}  # with the position of every sample, it is larger than a table
         return [to_browser("tables", **fields, more=found.more)]
 

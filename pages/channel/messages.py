@@ -19,16 +19,16 @@ TO_BROWSER: Kinds = {
     "parts": {"number": int, "run": int, "parts": dict},
     # Request for one script run.
     "run": {"number": int, "why": str},
-    # States at values of a slider. Tables of another fit (`of`) replace all earlier ones; their first message has `how` to draw.
-    "tables": {"slider": str, "of": str, "tables": list, "how": dict, "more": bool},
+    # States at values of a slider. Tables of another fit (`source`) replace earlier ones; their first message has `how` to draw.
+    "tables": {"slider": str, "source": str, "tables": list, "how": dict, "more": bool},
 }
 TO_SERVER: Kinds = {
     # The connection is new: send every panel.
     "present": {},
     # The panels of this number are on the screen.
     "drawn": {"number": int},
-    # The pointer is near a slider or drags it (`held`), repeated every second. The browser has tables of the fit `of`.
-    "near": {"slider": str, "held": bool, "value": (int, float), "of": str},
+    # The pointer is near a slider or drags it (`held`), repeated every second. The browser has tables of the fit `source`.
+    "near": {"slider": str, "held": bool, "value": (int, float), "source": str},
 }
 
 

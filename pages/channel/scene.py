@@ -40,13 +40,13 @@ class LivePanels:
 class Tables:
     """Tables that the browser draws from while a slider is dragged.
 
-    of      name of everything they depend on; the browser drops tables of another name
+    source  name of everything they depend on; the browser drops tables of another name
     tables  by name; none is sent twice
     how     figures and colours
     more    whether some are still being computed
     """
 
-    of: str = ""
+    source: str = ""
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     how: Mapping[str, Any] = field(default_factory=dict)
     more: bool = False

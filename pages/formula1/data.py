@@ -196,14 +196,14 @@ def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) ->
 
     if laps.trials.fingerprint == view.dataset.train.fingerprint:
         if now.states:
-            return driver(now.memoize("fitted", lambda: np.concatenate(now.states), of=now.states), now.status)
+            return driver(now.memoize("fitted", lambda: np.concatenate(now.states), inputs=now.states), now.status)
         waits = view.select_trial(0).read(now)
         title = waits.title if isinstance(waits, Undecoded) else ""
         return Undecoded(trial=trial, state=now.status, title=title, note=waits.note)
     known = now.find_states(view.dataset.test) if now.states else None
     if known is not None and known.test:
         raw = tuple(map(from_levels, known.test))
-        states = now.memoize(name, lambda: np.concatenate(live.in_order(raw, now.order)), of=(known,))
+        states = now.memoize(name, lambda: np.concatenate(live.in_order(raw, now.order)), inputs=(known,))
         reading = view.fit.memory[f"driver {name}"] = driver(states, now.status)
         return reading
     earlier: DriverReading | None = view.fit.memory.get(f"driver {name}")

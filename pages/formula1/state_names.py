@@ -30,7 +30,7 @@ def profiles(view: View) -> list[Driving]:
     found: list[Driving] = shown.memoize(
         "profiles",
         lambda: describe(here.soft, laps.car, race.circuit.curvature_at(laps.distance)),
-        of=(here.soft, laps),
+        inputs=(here.soft, laps),
     )
     return found
 

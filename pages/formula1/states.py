@@ -97,17 +97,19 @@ def make_panels(
         made = now.memoize(
             ("map", options.which),
             lambda: track_map(circuit, here, options, names),
-            of=(here.states,),
+            inputs=(here.states,),
             settings=(options, names),
         )
         track = replace(track, figure=made, state=here.state)
         made = now.memoize(
-            ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
+            ("shares", options.which), lambda: shares(circuit, here, names), inputs=(here.states,), settings=names
         )
         area = replace(area, figure=made, state=here.state)
     if drivers := lab.together([ours, theirs]):
         states = tuple(driver.states for driver in drivers)
-        made = now.memoize("strips", lambda: strips(circuit, drivers, codes, names), of=states, settings=(codes, names))
+        made = now.memoize(
+            "strips", lambda: strips(circuit, drivers, codes, names), inputs=states, settings=(codes, names)
+        )
         along = replace(along, figure=made, state=drivers[-1].state)
     return by_key(track, along, area)
 

@@ -34,7 +34,7 @@ def gains_of(
     gain: Gain = view.state.memoize(
         ("won-by-state", found.codes, found.won.pairs),
         lambda: in_states(race_of(view).circuit, found.won, known, names),
-        of=(found, known[0].states, known[1].states),
+        inputs=(found, known[0].states, known[1].states),
         settings=tuple(names),
     )
     return {**found.gains, "state": gain}

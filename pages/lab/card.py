@@ -99,10 +99,9 @@ def _make_content(view: View, rows_of: Rows) -> CardContent:
     if query.partial is not None:
         known = rows_of(query.partial)
         names = {row.name for row in known}
-        html = card.scores_html(known, to_come=[row for row in rows if row.name not in names])
-        if progress := query.partial.get("under_way"):
-            part, done, total = progress
-            html += shell.running_html(f"Scoring {done}/{total}: {part}", done / total)
+        part, done, total = query.partial.get("under_way", ("", 1, 1))
+        status = f"Scoring {done}/{total}: {part}" if part else ""
+        html = card.scores_html(known, to_come=[row for row in rows if row.name not in names], status=status)
     elif rows and scored is not None and scored.trials.fingerprint == view.dataset.train.fingerprint:
         earlier = _describe_earlier(view.spec, scored)
         meanwhile = "" if view.state.fitting else _describe_wait(view, query)

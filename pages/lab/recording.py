@@ -252,7 +252,7 @@ def strips(view: View, now: live.FitState, measured: scores.Scores | None) -> di
     drawn = now.memoize(
         "strips",
         lambda: figures.state_strips(rows, caption=text, height=max(120, 52 + 34 * len(rows)), **here.timing),
-        of=() if decoded is None else (decoded.states, decoded.bouts),
+        inputs=() if decoded is None else (decoded.states, decoded.bouts),
         settings=(here.trial.fingerprint, tuple(rows), view.naming, view.rule),
     )
     state = here.state if decoded is not None else "running"

@@ -129,7 +129,7 @@ def _tabulate_neighbours(view: View, content: SliderPreview, k: float) -> Tables
     specs = [PageSpec.from_choice(view.dataset, view.choice, view.spec.measure, n_states=k) for k in numbers]
     more = fit.fit_neighbours(specs)
     name = digest("K", state.result.key, state.order, content.trials, content.settings)
-    tables = state.memoize("K", dict, of=(fit.colour_anchor,), settings=name)
+    tables = state.memoize("K", dict, inputs=(fit.colour_anchor,), settings=name)
     n_first = _count_first(view)
     for spec in specs:
         if spec.key in tables:

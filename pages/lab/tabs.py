@@ -129,7 +129,7 @@ def _show_map(view: View, reading: Decoded) -> None:
             drawn = view.state.memoize(
                 ("plane", view.index),
                 lambda: made.plane(answer.value, trial.position, order, start=timing["start"], step=timing["step"]),
-                of=(answer.value, trial),
+                inputs=(answer.value, trial),
                 settings=order,
             )
             plot(drawn, key="plane", state=reading.state if answer.fresh else "stale")
@@ -179,7 +179,7 @@ def _show_envelope(view: View, found: Envelope, trial: Trial, channel: str, stat
     drawn = view.state.memoize(
         ("envelope", view.index),
         lambda: made.prediction(found, trial, index, name=name, **timing),
-        of=(found, trial),
+        inputs=(found, trial),
         settings=index,
     )
     plot(drawn, key="envelope", state=state)

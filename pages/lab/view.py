@@ -142,7 +142,7 @@ class View:
         filtered = self.filtered
         if filtered is not None and filtered.fresh and now.result is not None and now.result is self.state.result:
             past = filtered.value
-            states = now.memoize(("filtered", self.index), lambda: in_order((past,), now.order)[0], of=(past,))
+            states = now.memoize(("filtered", self.index), lambda: in_order((past,), now.order)[0], inputs=(past,))
             named = self.name_states(now, ("filtered", self.index), states)
             note = CAUSAL if self.rule.plain else f"{CAUSAL} Smoothing bouts still looks ahead."
             smoothed = self._find_states(now, exact=True)
@@ -150,7 +150,7 @@ class View:
                 mine = named["states"]
                 others = self.name_states(now, ("smoothed", self.index), smoothed)["states"]
                 compare = partial(mark_differences, mine, others)
-                seen["differs"], share = now.memoize(("differs", self.index), compare, of=(mine, others))
+                seen["differs"], share = now.memoize(("differs", self.index), compare, inputs=(mine, others))
                 note = (
                     f"{note} The strongest state differs from the smoothed one at {format_percent(share)} of samples."
                 )
@@ -174,15 +174,15 @@ class View:
         if trial is here.trial or isinstance(here, Undecoded):
             return replace(here, trial=trial)
         now, key = now or self.state, ("samples", self.index, exact)
-        soft = now.memoize(key, lambda: self.dataset.to_samples(self.index, here.soft), of=(here.soft,))
+        soft = now.memoize(key, lambda: self.dataset.to_samples(self.index, here.soft), inputs=(here.soft,))
         return replace(here, trial=trial, differs=None, **self.name_states(now, key, soft, trial))
 
     def name_states(self, now: live.FitState, key: Hashable, soft: Array, trial: Trial | None = None) -> dict[str, Any]:
         """Return the fields of a `Decoded` that follow from states as fitted [T, K]."""
         naming, rule, trial = self.naming_for(soft.shape[1]), self.rule, trial or self.trial
-        states = now.memoize(("named", key), lambda: naming.apply(soft), of=(soft,), settings=naming)
+        states = now.memoize(("named", key), lambda: naming.apply(soft), inputs=(soft,), settings=naming)
         cut = partial(rule.labels, states, trial.rate_hz)
-        bouts = now.memoize(("bouts", key), cut, of=(states, trial), settings=rule)
+        bouts = now.memoize(("bouts", key), cut, inputs=(states, trial), settings=rule)
         return {"states": states, "bouts": bouts, "naming": naming, "soft": soft}
 
     def naming_for(self, n_states: int) -> StateNames:
@@ -205,12 +205,12 @@ class View:
                 every = (*precise.train, *precise.test)
                 return cast(
                     Array,
-                    now.memoize(("precise", index), lambda: in_order((every[index],), now.order)[0], of=(precise,)),
+                    now.memoize(("precise", index), lambda: in_order((every[index],), now.order)[0], inputs=(precise,)),
                 )
             if known is not None and not known.error:
                 return cast(
                     Array,
-                    now.memoize(("all", index), lambda: in_order((known.soft(index),), now.order)[0], of=(known,)),
+                    now.memoize(("all", index), lambda: in_order((known.soft(index),), now.order)[0], inputs=(known,)),
                 )
         return now.states[self.index] if self.index < len(now.states) and not self.is_new else None
 

@@ -94,7 +94,7 @@ def make_panels(
         made = now.memoize(
             ("inferred", which),
             lambda: draw_data(trial, states, INFERRED, reading.note, height=height),
-            of=(states,),
+            inputs=(states,),
             settings=reading.note,
         )
         inferred = Picture(made, "inferred-track", reading.state, revision)
@@ -103,7 +103,9 @@ def make_panels(
         rows[DIFFERS] = reading.differs
     shares = None
     if isinstance(reading, Decoded):
-        drawn = now.memoize(("shares", which), partial(lab_figures.shares, reading), of=(states,), settings=view.naming)
+        drawn = now.memoize(
+            ("shares", which), partial(lab_figures.shares, reading), inputs=(states,), settings=view.naming
+        )
         shares = Picture(drawn, "proportions", reading.state, revision)
     return by_key(
         Picture(true, "true-track", revision=revision, still=True),
@@ -156,13 +158,13 @@ def _strips(
         figure["layout"]["dragmode"] = "pan"
         return figure
 
-    made = now.memoize(("strips", view.index), detail, of=(trial, states), settings=reading.note)
+    made = now.memoize(("strips", view.index), detail, inputs=(trial, states), settings=reading.note)
     strips = [Picture(made, "strips", state, revision)]
     if close:
         made = now.memoize(
             ("overview", view.index),
             lambda: overview(rows, start),
-            of=(trial, states),
+            inputs=(trial, states),
             settings=reading.note,
         )
         strips.insert(0, Picture(made, "overview", state, revision))

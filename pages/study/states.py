@@ -150,6 +150,6 @@ def _draw(opened: OpenStudy, clips: pd.DataFrame, names: list[str], place: int) 
     state, colour = opened.study.state_name(opened.study.states[place]), pictures.colour_of(opened.study, place)
     with shell.panel("study-clips"):
         clip_grid(
-            [one | {"said": name} for one, name in zip(found, names, strict=True)], colour, state, "study-clips-grid"
+            [one | {"caption": name} for one, name in zip(found, names, strict=True)], colour, state, "study-clips-grid"
         )
         shell.quiet(f"{len(clips)} bouts of {state}, with 0.5 s before and after.")

@@ -113,15 +113,15 @@ def _call(clicked: Callable[[Any], None], key: str) -> None:
 class Text:
     """HTML in which text of visitors and files is escaped.
 
-    said  read out by screen readers whenever it changes
+    announcement  read out by screen readers whenever it changes
     """
 
     html: str
     key: str
-    said: str = ""
+    announcement: str = ""
 
     def message(self) -> dict[str, Any]:
-        return {"html": self.html, "said": self.said, "options": {"key": self.key}}
+        return {"html": self.html, "announcement": self.announcement, "options": {"key": self.key}}
 
     def same(self, other: Any) -> bool:
         return self == other
@@ -136,12 +136,12 @@ class Scrubber:
     """A slider over the training steps of a fit, whose states the browser draws.
 
     fit    name of the finished fit; "" while one runs
-    at     step of the latest snapshot
+    step   of the latest snapshot
     total  last step of the fit; 0 if there is no snapshot
     """
 
     fit: str = ""
-    at: int = 0
+    step: int = 0
     total: int = 0
     key: str = f"slider-{REPLAY}"
 

@@ -27,7 +27,7 @@ def tables(app: AppTest, key: str, thumb: float | None = 0.0, *, times: int = 3)
     ask = app.session_state["_channel"]._scene.tables
     for _ in range(times):
         found = ask(key, thumb is not None, thumb or 0.0)
-    return {"of": found.of, "tables": list(found.tables.values()), "more": found.more, **found.how}
+    return {"source": found.source, "tables": list(found.tables.values()), "more": found.more, **found.how}
 
 
 def shares(part: Mapping[str, Any]) -> npt.NDArray[np.float64]:

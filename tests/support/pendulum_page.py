@@ -67,7 +67,7 @@ def draw(now: live.FitState) -> dict[str, Panel]:
     if isinstance(reading, lab.Undecoded):
         return by_key(Picture(None, "strips", title=reading.title, note=reading.note))
     made = now.memoize(
-        "strips", lambda: figures.state_strips({"states": reading.states}, step=0.1, unit="s"), of=(reading.states,)
+        "strips", lambda: figures.state_strips({"states": reading.states}, step=0.1, unit="s"), inputs=(reading.states,)
     )
     return by_key(Picture(made, "strips", reading.state))
 

@@ -92,13 +92,15 @@ ANY_VALUE = (
 SENT: dict[str, dict[str, Any]] = {
     "present": {"v": 1, "type": "present"},
     "drawn": {"v": 1, "type": "drawn", "number": 7},
-    "near": {"v": 1, "type": "near", "slider": "K", "held": True, "value": 1, "of": ""},
+    "near": {"v": 1, "type": "near", "slider": "K", "held": True, "value": 1, "source": ""},
 }
 
 
 @pytest.mark.parametrize("kind", messages.TO_SERVER)
 @settings(max_examples=40)
-@given(st.dictionaries(st.sampled_from(["v", "type", "slider", "held", "value", "of", "number", "more"]), ANY_VALUE))
+@given(
+    st.dictionaries(st.sampled_from(["v", "type", "slider", "held", "value", "source", "number", "more"]), ANY_VALUE)
+)
 def test_changed_message_is_valid_or_refused(kind, changes):
     message = SENT[kind] | changes
     try:
@@ -211,10 +213,10 @@ def test_slider_tables_are_sent_once_per_fit():
     of = ["first"]
     channel = stage(Fit(moves=False), lambda key, held, value: Tables(of[0], dict(known), {"colours": [key]}, held))
     assert read_parts(channel) == []
-    near = {"slider": "K", "held": True, "value": 5, "of": ""}
+    near = {"slider": "K", "held": True, "value": 5, "source": ""}
     channel.receive("near", near)
     (message,) = read_parts(channel)
-    assert (message["of"], message["tables"], message["how"], message["more"]) == (
+    assert (message["source"], message["tables"], message["how"], message["more"]) == (
         "first", [{"values": [2]}], {"colours": ["K"]}, True,
     )  # fmt: skip
     assert read_parts(channel) == []
@@ -232,7 +234,7 @@ def test_released_slider_stops_tables(monkeypatch):
         return Tables(more=True)
 
     channel = stage(Fit(moves=False), tables)
-    channel.receive("near", {"slider": "K", "held": False, "value": 0, "of": ""})
+    channel.receive("near", {"slider": "K", "held": False, "value": 0, "source": ""})
     assert channel.update()[1] is not None
     monkeypatch.setattr(live, "POINTER_S", -1.0)
     assert channel.update()[1] is None

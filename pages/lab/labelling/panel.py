@@ -131,8 +131,8 @@ def _remove(labelling: Labelling, mark: Mark, key: str) -> None:
 
 def _upload(labelling: Labelling) -> None:
     key = settings.key("labels-file", labelling.of)
-    said = "Labels saved here (JSON), or a BORIS file or table of bouts of this trial."
-    uploader("Load labels", partial(_load_file, labelling), key=key, help=said)
+    help = "Labels saved here (JSON), or a BORIS file or table of bouts of this trial."
+    uploader("Load labels", partial(_load_file, labelling), key=key, help=help)
 
 
 def _load_file(labelling: Labelling, files: list[Upload]) -> None:

@@ -179,12 +179,12 @@ def make_progress(state: FitState) -> dict[str, Panel]:
 
 def _make_scrubber(state: FitState) -> Scrubber:
     """Return the scrubber of a running or finished fit that has snapshots."""
-    at, total = state.recorded
+    step, total = state.recorded
     if state.fitting:
-        return Scrubber("", at, max(at, total))
+        return Scrubber("", step, max(step, total))
     if state.status != "fresh" or state.result is None:
         return Scrubber()
-    return Scrubber(state.result.key, at, total)
+    return Scrubber(state.result.key, step, total)
 
 
 def _describe(state: FitState) -> str:

@@ -196,18 +196,22 @@ class FitState:
         )
 
     def memoize(
-        self, name: Hashable, make: Callable[[], Any], of: tuple[Any, ...] = (), settings: Hashable = ()
+        self, name: Hashable, make: Callable[[], Any], inputs: tuple[Any, ...] = (), settings: Hashable = ()
     ) -> Any:
         """Return `make()`, stored with this state while its inputs stay the same.
 
-        of        inputs that are compared by identity
+        inputs    values that are compared by identity
         settings  plain values that are compared by equality
         """
         hash(settings)  # fails for arrays at the first call
         known = self._memory.get(name)
-        same = known is not None and len(known[0]) == len(of) and all(a is b for a, b in zip(known[0], of, strict=True))
+        same = (
+            known is not None
+            and len(known[0]) == len(inputs)
+            and all(a is b for a, b in zip(known[0], inputs, strict=True))
+        )
         if known is None or not same or known[1] != settings:
-            self._memory[name] = known = (of, settings, make())
+            self._memory[name] = known = (inputs, settings, make())
         return known[2]
 
 
@@ -240,7 +244,7 @@ def has_default_order(state: FitState) -> bool:
     def choose() -> Order:
         return find_order(in_order(state.states, inverse(state.order)), truth, None, palette.DIFFERENCES)
 
-    return bool(state.order == state.memoize("default-order", choose, of=state.states))
+    return bool(state.order == state.memoize("default-order", choose, inputs=state.states))
 
 
 # ---- the state of a fit as a function of its job, its result and earlier states -----------------------------------

@@ -56,7 +56,7 @@ function draw(view) {
     pen.fillRect(left, top + CELL + 5, 10, 10);
     pen.fillStyle = color;
     pen.font = `13px ${fontFamily}`;
-    pen.fillText(clip.said, left + 16, top + CELL + 14, wide - 16);
+    pen.fillText(clip.caption, left + 16, top + CELL + 14, wide - 16);
   });
   canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
 }

@@ -32,10 +32,10 @@ _grid = component(
 )
 
 
-def clip(pose: KeypointTable, start: int, stop: int, recording: str, said: str) -> dict[str, Any]:
+def clip(pose: KeypointTable, start: int, stop: int, recording: str, caption: str) -> dict[str, Any]:
     """Return frames of a recording for `clip_grid`, with a title below them."""
     poses = player.pack_poses(pose, slice(start, stop))
-    return {"recording": recording, "start": start, "said": said, "rate": pose.rate_hz, "poses": poses}
+    return {"recording": recording, "start": start, "caption": caption, "rate": pose.rate_hz, "poses": poses}
 
 
 def clip_grid(clips: Sequence[Mapping[str, Any]], colour: str, what: str, key: str) -> None:

@@ -63,7 +63,7 @@ def from_tracking(
     notes   further notes on the file
     """
     made = keypoints.clean(table, **repairs)
-    said = keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()
+    repaired = keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()
     new = [note for note in made.notes if note not in table.notes]
     n, several, rate = len(table.animals), len(table.recordings), table.rate_hz
     about = f"{file}, {plural(table.n_frames, 'frame')}, {plural(n, 'animal')}"
@@ -88,5 +88,5 @@ def from_tracking(
     )
     return from_recordings(
         key, f"{about}, {plural(several, 'recording')}" if several else about, *split_recording(made), features, recipe,
-        notes=[*said, *new, *notes], **more,
+        notes=[*repaired, *new, *notes], **more,
     )  # fmt: skip

@@ -93,7 +93,7 @@ function show({ button, loop, input, label, icon, at, total, playing, running, n
 export default function take({ data, parentElement }) {
   const view = (parentElement.gdmScrubber ??= build(parentElement));
   view.unsubscribe ??= onMessage(data.options.key, (part) => take({ data: { ...data, ...part }, parentElement }));
-  const { fit, at, total } = data;
+  const { fit, step: at, total } = data;
   const running = at < total || !fit;
   if (fit !== view.fit || running) {
     toEnd(view);

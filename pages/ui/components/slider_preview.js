@@ -15,7 +15,7 @@ const REPLAY = "replay"; // the slider over training steps, see scrubber.js
 const WAIT_TIMES = 400; // times 25 ms to wait for the server's picture after a release
 const REST_MS = 100; // after this rest the thumb's value is fitted first, since it may be released there
 const PASSING_MS = 80; // a pointer on its way elsewhere crosses a slider in less
-const NOTHING = { tables: [], of: "" };
+const NOTHING = { tables: [], source: "" };
 
 // ---- following the thumb --------------------------------------------------------------------------------------
 function build(parent) {
@@ -138,7 +138,7 @@ function askFor(view, key) {
 function remind(view, key) {
   clearTimeout(view.timer);
   const held = view.held && view.key === key;
-  send("near", { slider: key, held, value: held ? view.value : 0, of: view.data.of });
+  send("near", { slider: key, held, value: held ? view.value : 0, source: view.data.source });
   view.timer = setTimeout(() => {
     const near = held || railOf(key)?.matches(":hover, :focus-within");
     if (view.pending === key && near && view.parent.isConnected) remind(view, key);
@@ -147,12 +147,12 @@ function remind(view, key) {
 }
 
 // The first message of a fit says how to draw; later ones add tables.
-function addTables(view, { slider, of, tables, how, more }) {
+function addTables(view, { slider, source, tables, how, more }) {
   view.pending = more ? slider : null;
   const first = "figures" in how;
-  if (!tables.length || !(first || (of === view.data.of && slider === view.data.slider))) return;
+  if (!tables.length || !(first || (source === view.data.source && slider === view.data.slider))) return;
   const before = first ? NOTHING : view.data;
-  view.data = { ...before, ...how, slider, of, tables: [...before.tables, ...tables.map(decoded)], offer: view.offers[slider] };
+  view.data = { ...before, ...how, slider, source, tables: [...before.tables, ...tables.map(decoded)], offer: view.offers[slider] };
   follow(view);
 }
 

@@ -6,7 +6,7 @@ export default function show({ data, parentElement }) {
   const view = (parentElement.gdmText ??= build(parentElement));
   view.unsubscribe ??= onMessage(data.options.key, (part) => show({ data: { ...data, ...part }, parentElement }));
   if (view.html !== data.html) view.words.innerHTML = view.html = data.html;
-  if (view.aloud.textContent !== data.said) view.aloud.textContent = data.said;
+  if (view.aloud.textContent !== data.announcement) view.aloud.textContent = data.announcement;
   return () => setTimeout(() => parentElement.isConnected || end(parentElement));
 }
 
