@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from gdm_core.analysis.matching import Order
@@ -55,7 +56,7 @@ class FitSession:
                 self.retry()
             return
         self._anchor = self._anchor.move_on(self._state, spec)
-        self._cancel_jobs(kept=spec.key)
+        self._cancel(self._jobs.keys() - {spec.key})
         self.preview_queries.cancel_all()
         self.queries.cancel_idle()  # the fit needs the workers
         self.retry()
@@ -79,7 +80,7 @@ class FitSession:
 
     def cancel(self) -> None:
         """Cancel the running fit; the earlier result stays."""
-        self._cancel_jobs()
+        self._cancel(self._jobs)
         self._message, self._cancelled = "", True
 
     def leave(self) -> None:
@@ -89,7 +90,7 @@ class FitSession:
 
     def close(self) -> None:
         """Cancel all jobs and drop the data on the workers."""
-        self._cancel_jobs()
+        self._cancel(self._jobs)
         self.engine.forget(self.name)
 
     # ---- the displayed state ------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ class FitSession:
             job = self._jobs.get(self.spec.key)
             view = None if job is None else job.poll()
             if view is not None and view.status.final:
-                self._jobs.pop(self.spec.key)
+                self._jobs.pop(self.spec.key, None)
                 if view.status is JobStatus.DONE:
                     self._finish(view.result, view.notes)
                 else:
@@ -171,13 +172,11 @@ class FitSession:
         current = self._state.result
         if self.running or current is None or current.seconds > SLOW_FIT_S:
             return False
-        for key in list(self._jobs):
-            self._collect(key)
-        missing = [spec for spec in specs if spec.key not in self._failed and self.find(spec) is None]
-        first = missing[:MAX_NEIGHBOURS]
-        for key in self._jobs.keys() - {spec.key for spec in first}:
-            if self._jobs[key].poll().status is JobStatus.QUEUED:
-                self._jobs.pop(key).cancel()
+        self._collect()
+        missing = (spec for spec in specs if spec.key not in self._failed and self.find(spec) is None)
+        first = list(islice(missing, MAX_NEIGHBOURS))
+        others = {key: job for key, job in self._jobs.items() if key not in {spec.key for spec in first}}
+        self._cancel(key for key, job in others.items() if job.poll().status is JobStatus.QUEUED)
         for spec in first:
             self._submit(spec, Priority.LOW)
         return bool(first)
@@ -192,15 +191,16 @@ class FitSession:
         self._keep(result)
         return result
 
-    def _collect(self, key: str) -> None:
-        """Keep the result of a neighbour that has ended."""
-        view = self._jobs[key].poll()
-        if view.status.final:
-            del self._jobs[key]
+    def _collect(self) -> None:
+        """Keep the results of neighbours that have ended."""
+        for key, job in list(self._jobs.items()):
+            view = job.poll()
             if view.status is JobStatus.DONE:
                 self._keep(view.result)
-            else:
+            elif view.status.final:
                 self._failed.add(key)
+            if view.status.final:
+                self._jobs.pop(key, None)
 
     def _keep(self, result: FitResult) -> None:
         """Keep a result, dropping the oldest of too many."""
@@ -218,6 +218,7 @@ class FitSession:
         else:
             job.priority = max(job.priority, priority)
 
-    def _cancel_jobs(self, kept: str = "") -> None:
-        for key in self._jobs.keys() - {kept}:
-            self._jobs.pop(key).cancel()
+    def _cancel(self, keys: Iterable[str]) -> None:
+        for key in list(keys):
+            if (job := self._jobs.pop(key, None)) is not None:  # the channel's thread may have collected it
+                job.cancel()

@@ -175,21 +175,11 @@ class FitState:
 
     def is_same_picture(self, other: FitState) -> bool:
         """Return whether both states look the same on the page."""
-        names = [
-            "status",
-            "order",
-            "step",
-            "recorded",
-            "message",
-            "notes",
-            "waits",
-            "fitting",
-            "cancelled",
-            "spec",
-            "result",
-        ]
+        plain = ("status", "order", "step", "recorded", "message", "notes", "waits", "fitting", "cancelled")
         return (
-            all(_is_equal(getattr(self, name), getattr(other, name)) for name in names)
+            all(getattr(self, name) == getattr(other, name) for name in plain)
+            and self.spec is other.spec
+            and self.result is other.result
             and self.curve.earlier == other.curve.earlier
             and len(self.states) == len(other.states)
             and all(a is b or np.array_equal(a, b) for a, b in zip(self.states, other.states, strict=True))
@@ -213,10 +203,6 @@ class FitState:
         if known is None or not same or known[1] != settings:
             self._memory[name] = known = (inputs, settings, make())
         return known[2]
-
-
-def _is_equal(mine: Any, other: Any) -> bool:
-    return mine is other or (not isinstance(mine, PageSpec | FitResult) and mine == other)
 
 
 def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
