@@ -97,17 +97,18 @@ def _make_content(view: View, rows_of: Rows) -> CardContent:
         rows = with_rival(rows, ask_rival(view))
         return CardContent(shell.marked(card.scores_html(rows, status=state.summary), view.made_for), rows)
     if query.partial is not None:
-        known = rows_of(query.partial)
-        names = {row.name for row in known}
+        known = {row.name: row for row in rows_of(query.partial)}
+        awaited = [row.name for row in rows if row.name not in known]
+        every = {row.name: row for row in rows} | known  # in the order of the last scores
         part, done, total = query.partial.get("under_way", ("", 1, 1))
         status = f"Scoring {done}/{total}: {part}" if part else ""
-        html = card.scores_html(known, to_come=[row for row in rows if row.name not in names], status=status)
+        html = card.scores_html(list(every.values()), awaited=awaited, status=status)
     elif rows and scored is not None and scored.trials.fingerprint == view.dataset.train.fingerprint:
         earlier = _describe_earlier(view.spec, scored)
         meanwhile = "" if view.state.fitting else _describe_wait(view, query)
         html = card.scores_html(rows, earlier=earlier, meanwhile=meanwhile)
     else:  # numbers of other data would mislead
-        html = card.scores_html([], to_come=rows, status=_describe_wait(view, query))
+        html = card.scores_html(rows, awaited=[row.name for row in rows], status=_describe_wait(view, query))
     return CardContent(html, [], query.message)
 
 

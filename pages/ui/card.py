@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
@@ -168,14 +168,14 @@ def scores_html(
     status: str = "",
     earlier: str = "",
     meanwhile: str = "",
-    to_come: Sequence[Score] = (),
+    awaited: Collection[str] = (),
 ) -> str:
     """Return the card as HTML.
 
     status     one line on the fit, such as its time and seed
     earlier    settings of the earlier fit that the scores belong to; they are dimmed
     meanwhile  what the card waits for
-    to_come    scores that are not measured yet, below the others
+    awaited    names of scores that are not measured yet
 
     The first SHOWN scores are visible, the others unfold.
     """
@@ -184,8 +184,10 @@ def scores_html(
     else:
         foot = status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
-    waiting = [_cells(None, term_html(score.name, score.help), "…", "", "") for score in to_come]
-    rows = [*map(_row, items), *waiting]
+    rows = [
+        _cells(None, term_html(score.name, score.help), "…", "", "") if score.name in awaited else _row(score)
+        for score in items
+    ]
     more = ""
     if rest := rows[SHOWN:]:
         more = f'<details class="gdm-more"><summary>More scores ({len(rest)})</summary>{_list(rest)}</details>'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from starlette.applications import Starlette
@@ -250,3 +252,9 @@ def test_link_replaces_earlier_settings(app):
     turned(app, "nascar", T="400")
     assert slider(app, "T").value == 400
     assert slider(app, "K").value == 4
+
+
+def test_awaited_scores_keep_their_places():
+    rows = [Score("One", 0.5), Score("Two", 0.6), Score("Three", 0.7)]
+    found = card.scores_html(rows, awaited=["Two"])
+    assert re.findall(r'class="value">([^<]*)<', found) == ["0.500", "…", "0.700"]
