@@ -183,7 +183,7 @@ def scores_html(
         foot = f"Scores for {earlier}. {meanwhile}" if meanwhile else f"Scores for {earlier} until the fit ends."
     else:
         foot = status
-    line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
+    line = f'<div class="gdm-status">{escape(foot)}</div>'  # keeps its place without words
     rows = [
         _cells(None, term_html(score.name, score.help), "…", "", "") if score.name in awaited else _row(score)
         for score in items
