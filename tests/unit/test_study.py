@@ -20,7 +20,6 @@ from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.study import fitting
 from gdm_core.study.methods import describe_record, describe_search, make_record, write_methods
 from gdm_core.study.sheet import match_sheet
-from gdm_core.study.tables import choose_clips
 from gdm_core.study.text import format_minutes, format_p
 from tests.support.simple_model import SimpleModel
 
@@ -487,21 +486,3 @@ def test_booleans_and_column_vectors_are_states():
     freezing = np.array([True, True, False, True])
     study = Study.from_states({"a": freezing, "b": freezing.astype(int)[:, None]}, sheet, rate_hz=1)
     assert study.measures()["usage"].tolist() == [0.25, 0.75] * 2
-
-
-# ---- clips -----------------------------------------------------------------------------------------------------------
-def test_clips_are_typical_bouts_of_different_animals():
-    one = cohort.simulate(4, minutes=2, rate_hz=10, n_sessions=2, seed=1)
-    study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
-    clips = choose_clips(study, 4, n=6)
-    whose = clips["recording"].map(study.sheet.animals)
-    assert whose.nunique() == 6
-    lengths = study.bouts().query("state == 4")["duration_s"]
-    for name, first, after, begin, end in clips.itertuples(index=False):
-        assert (one.states[name][begin:end] == 4).all()
-        assert max(0, begin - 5) == first
-        assert after == min(len(one.states[name]), end + 5)
-        assert 0.5 < (end - begin) / 10 / lengths.median() < 2
-    assert len(choose_clips(study, 4, n=12)) == 12, "animals come again where there are not enough"
-    with pytest.raises(ConfigError, match="no state 9"):
-        choose_clips(study, 9)
