@@ -53,7 +53,7 @@ def parse_times(text: pd.Series[Any]) -> Readings | None:
 
 def sample_of(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return evenly spread values of a long column."""
-    return column.iloc[np.unique(np.linspace(0, len(column) - 1, _SAMPLE).astype(int))]
+    return column.iloc[np.unique(np.linspace(0, len(column) - 1, min(_SAMPLE, len(column))).astype(int))]
 
 
 def is_clock(text: pd.Series[Any]) -> bool:
