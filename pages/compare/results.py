@@ -100,7 +100,7 @@ def _show_findings(found: Compared) -> None:
 
 def _show_scores(found: Compared) -> None:
     every = switch("All scores", False, key="all-scores", help="Mean ± SD over seeds; every baseline.")
-    st.table(scores_table(found, every).replace("", "–"), border="horizontal")
+    st.table(scores_table(found, every).replace("", "–").rename_axis("model"), border="horizontal")
 
 
 def scores_table(found: Compared, every: bool = True) -> pd.DataFrame:

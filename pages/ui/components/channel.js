@@ -90,6 +90,11 @@ function setCurrent() {
   delete document.documentElement.dataset.gdmWaiting;
 }
 
+// Wide tables scroll on a phone, also by keys.
+function letKeysScroll() {
+  for (const box of document.querySelectorAll("[data-testid=stTable] > div")) box.tabIndex = 0;
+}
+
 // ---- the connection ---------------------------------------------------------------------------------------------
 function connect() {
   if (line.socket || !line.address) return;
@@ -129,6 +134,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     busyUntil = Math.min(busyUntil, performance.now() + IDLE_MS);
     window.dispatchEvent(new CustomEvent(RUN));
     setTimeout(drawNewest, SETTLED_MS, data.runs);
+    setTimeout(letKeysScroll, 5 * SETTLED_MS);
     if (!line.held) setCurrent();
   }
   line.ask = (why) => setTriggerValue("run", `${data.runs} ${why}`); // one request per run: an equal value is none
