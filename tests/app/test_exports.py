@@ -162,6 +162,9 @@ def test_script_reproduces_the_states_of_the_page(page, tmp_path):
     assert re.search(r"State accuracy, held-out: 0\.\d{3} \(.+: 0\.\d{3}\)", said)
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
+    table = pd.read_csv(tmp_path / "states.csv")
+    np.testing.assert_allclose(table[["p_1", "p_2", "p_3"]], again, atol=1e-4)
+    assert "plotly" in (tmp_path / "states.html").read_text(encoding="utf-8").lower()
     look = live.queries.latest("exact-states").value
     exact = look.train[0][:, list(shown.order)]
     np.testing.assert_allclose(again, exact, atol=1e-4)
