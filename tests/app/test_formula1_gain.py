@@ -20,6 +20,7 @@ from pages.formula1.selection import CAR_CHANNELS, Pick, Place, Selection
 from pages.formula1.teams import LineStyle
 from tests.support.drawn import record
 from tests.support.formula1_page import one_of, visit, words
+from tests.support.patience import patience_s
 from tests.support.recording import reading_of
 
 PLACE = Place(circuit="shanghai")
@@ -187,9 +188,8 @@ def test_driver_is_compared_with_himself(feed, way, how):
 
 def test_differences_have_cards_that_add_up(feed):
     app = visit(view="Differences")
-    for _ in range(40):  # fits in a thread
-        if "K = " in words(app):
-            break
+    until = time.monotonic() + patience_s()
+    while "K = " not in words(app) and time.monotonic() < until:  # fits in a thread
         time.sleep(0.5)
         app.run()
     assert "K = " in words(app)
