@@ -1,4 +1,4 @@
-"""Compiled loops of the training step: noise, windows, and equality with plain Python."""
+"""Compiled loops of training step and read-out: noise, windows, and equality with plain Python."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ import torch
 from gdm_core.models.gdm.chain import chain_log_probabilities, make_batch
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fused import FusedObjective
+from gdm_core.models.gdm.readout import read_out
 from tests.support.gdm import random_module, random_rows
 config, total = GDMConfig(2, 1, n_hidden=2), []
 for lasting in (False, True):
-    batch = make_batch(random_rows(100, 40, n_channels=2, missing=0.2, dtype=torch.float32))
+    rows = random_rows(100, 40, n_channels=2, missing=0.2, dtype=torch.float32)
+    batch = make_batch(rows)
     module = random_module(config, 2, dtype=torch.float32, lasting=lasting)
     objective = FusedObjective(module, config)
     chain, stay = chain_log_probabilities(objective.evidence(batch), batch.linked, 0.9)
     for importance in (False, True):
         value = objective(batch._replace(chain=chain), 2, 5, importance)
         total += [value, stay, *objective.gradient, *objective.curvature.ravel(), *chain.ravel()]
+    found = read_out(module, rows, 0.8, 4)
+    total += [*found.log_bound.tolist(), *found.states.flatten().tolist()]
 """
 
 

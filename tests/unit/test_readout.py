@@ -89,9 +89,8 @@ def by_hand(module: GdmModule, n: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("sharp", [False, True], ids=["blunt", "sharp"])
 @pytest.mark.parametrize("k", [1, 3, 7])
-def test_sweeps_solve_the_recursions(k, sharp, monkeypatch):
+def test_messages_solve_the_recursions(k, sharp):
     """Compare with sequential recursions in log space; sharp candidates are hundreds of nats apart."""
-    monkeypatch.setattr(readout, "_BLOCK_ELEMENTS", 8 * 8 * 5)
     module, rows, n = random_module(GDMConfig(k, 2, n_hidden=4)), random_rows(12, 5), 8
     with torch.no_grad():
         if sharp:

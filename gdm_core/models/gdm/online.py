@@ -50,7 +50,7 @@ class GdmReader:
         view = self._view(rows)
         if self.config.corrects:
             transfer, z = candidates_of_last_row(self.module, rows, view, self._noise, self.config.temperature)
-            return Candidates(as_numpy(transfer), as_numpy(z))
+            return Candidates(transfer, z)
         shares = moments(view.posterior[-1:], self.config.temperature).mean
         return Candidates(np.ones((1, 1)), as_numpy(shares))  # no other sample changes them
 

@@ -21,19 +21,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gdm_core.compiled import readout
 from gdm_core.maths.relaxed import gumbel, log_sample, moments
-from gdm_core.maths.rows import Rows, row_products
+from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView, elbo, roles
 
 N_CANDIDATES = 32  # draws per row, for every length, so scores of recordings are comparable
 _PIECE_ELEMENTS = 2_000_000  # of [S, R, S] in memory at a time
-_HALO = 24  # rows of overlap; a sweep's error shrinks by more than half per row
-_BLOCK_ELEMENTS = 130_000  # of these, computed at a time
+_HALO = 24  # rows of overlap; its error shrinks by more than half per row
 _MAX_EXPONENT = 40.0
-_MIN_TRANSFER = 1e-30  # relative to the largest of the row
-_TOLERANCE = 1e-5
-_CHUNK_ROWS = 32
 _FILTER_DRAWS = 32
 _PIECE_PATHS = 8_000  # in memory at a time, to fit the processor's cache
 
@@ -122,7 +119,7 @@ def read_out(
         exponential = _exponential(points, part_moved, view.posterior)
         chain = _Chain(module, rows.piece(head, tail), view.piece(head, tail), exponential, temperature)
         weights, log_likelihood = chain.forward(before)
-        bounds.append(torch.as_tensor(log_likelihood[begin - head : end - head], device=rows.device))
+        bounds.append(torch.as_tensor(log_likelihood[begin - head : end - head]).to(view.posterior))
         before = weights[end - head - 1]
         if states:
             means.append(chain.smoothed(weights)[begin - head : end - head])
@@ -137,7 +134,7 @@ def same_noise(module: GdmModule) -> Tensor:
 
 def candidates_of_last_row(
     module: GdmModule, rows: Rows, view: RowsView, noise: Tensor, temperature: float
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Array, Array]:
     """Return the transfer [S, S] into the last row's candidates, and their states [S, K].
 
     The transfer is [1, S] for a first row. `noise` is that of `same_noise`.
@@ -146,15 +143,14 @@ def candidates_of_last_row(
     rows, view = rows.piece(begin, len(rows)), view.piece(begin, len(rows))
     chain = _Chain(module, rows, view, noise, temperature)
     transfer = chain.transfer_of_last()
-    return transfer if len(rows) > 1 else transfer.mean(0, keepdim=True), chain.z[-1].T
+    return transfer if len(rows) > 1 else transfer.mean(0, keepdims=True), _floats(chain.z[-1].T)
 
 
 class _Chain:
     """Candidates of rows, from noise [R or 1, K, S].
 
-    Arrays are [R, K, S], since sums over a short last axis are slow. Arrays with S x S numbers per row are computed in blocks
-    that stay in the processor's cache. A transfer is exp(u_j + v_s) m_js^-K with m_js = sum_k exp(delta_jk - top_j) E_ks,
-    so it needs no logarithm.
+    Arrays are [R, K, S], since sums over a short last axis are slow. A transfer is exp(u_j + v_s) m_js^-K with
+    m_js = sum_k exp(delta_jk - top_j) E_ks, so it needs no logarithm.
     """
 
     def __init__(self, module: GdmModule, rows: Rows, view: RowsView, exponential: Tensor, temperature: float) -> None:
@@ -169,11 +165,11 @@ class _Chain:
         total = exponential.sum(1).log()  # [R or 1, S]
         of_next = module.log_likelihood_of_draws(draws, view.design, rows).T + self.k * total  # [R, S_s] v
         best_before, best_next = of_before.amax(1), of_next.amax(1)
-        self._scale = best_before + best_next  # [R]
-        self._left = (delta.exp_() * self._root(best_before, of_before)).transpose(1, 2)  # [R, S_j, K]
-        self._right = exponential * self._root(best_next, of_next)  # [R, K, S_s]
+        self._scale = (best_before + best_next).numpy(force=True)  # [R]
+        self._left = _floats(delta.exp_() * self._root(best_before, of_before))  # [R, K, S_j]
+        self._right = _floats(exponential * self._root(best_next, of_next))  # [R, K, S_s]
         self._linked = (rows.age > 0).numpy(force=True)
-        self._transfer: Array = np.zeros((0, 0, 0), np.float32)  # [R, S_j, S_s]
+        self._transfer: Array = np.empty((0, 0, 0), np.float32)  # [R, S_j, S_s]
 
     def _root(self, best: Tensor, values: Tensor) -> Tensor:
         """Return exp((best - values) / K) [R, 1, S]; terms at the upper limit have no weight."""
@@ -184,78 +180,24 @@ class _Chain:
 
         before   [S] weights of the first row if they are known; its own transfer is then ignored
         """
-        n_rows, n = len(self.z), self.n_samples
-        size, transfer = max(1, _BLOCK_ELEMENTS // n**2), self.z.new_empty(n_rows, n, n)
-        parts = [slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size)]
-        scale = torch.cat([self._transfer_of(part, transfer[part]) for part in parts]).numpy(force=True)
-        self._transfer = transfer.numpy(force=True)
-        if before is None:
-            weights, total = follow(self._transfer, self._linked)
-        else:
-            weights, total = follow(self._transfer[1:], self._linked[1:], before)
-            weights, total = np.concatenate([before[None], weights]), np.append(np.float32(1), total)
-        return weights, np.log(total) + scale - math.log(n)
+        self._transfer = np.empty((len(self.z), self.n_samples, self.n_samples), np.float32)
+        first = np.zeros(0, np.float32) if before is None else before
+        weights, found = readout.weigh(self._left, self._right, self._linked, first, self._transfer)
+        return weights, found + self._scale - math.log(self.n_samples)
 
-    def transfer_of_last(self) -> Tensor:
+    def transfer_of_last(self) -> Array:
         """Return the transfer [S_j, S_s] of the last row."""
-        out = self.z.new_empty(1, self.n_samples, self.n_samples)
-        self._transfer_of(slice(len(self._left) - 1, None), out)
+        out = np.empty((1, self.n_samples, self.n_samples), np.float32)
+        readout.weigh(self._left[-1:], self._right[-1:], self._linked[-1:], np.zeros(0, np.float32), out)
         return out[0]
-
-    def _transfer_of(self, part: slice, out: Tensor) -> Tensor:
-        """Fill `out` with the transfers of some rows, scaled to a maximum of 1; return the logs of the scales [rows]."""
-        row_products(self._left[part], self._right[part], out)
-        least = out.flatten(1).amin(1)
-        torch.div(least[:, None, None], out, out=out).clamp_(min=_MIN_TRANSFER ** (1 / self.k))
-        once = out.clone() if self.k & (self.k - 1) else out
-        for bit in bin(self.k)[3:]:  # to the power K
-            out.square_()
-            if bit == "1":
-                out.mul_(once)
-        return self._scale[part] - self.k * least.log()
 
     def smoothed(self, weights: Array) -> Tensor:
         """Return the posterior mean [R, K] of z from filtered weights and all later rows."""
-        linked = self._linked
-        backwards, _ = follow(self._transfer[::-1].transpose(0, 2, 1), np.append(False, linked[:0:-1]))
-        future = np.ones_like(weights)
-        future[:-1] = np.where(linked[1:, None], backwards[-2::-1], 1.0)
-        both = weights * future
-        both /= both.sum(-1, keepdims=True)
-        return row_products(self.z, torch.as_tensor(both[..., None], device=self.z.device))[..., 0]
+        return torch.as_tensor(readout.smooth(self._transfer, self._linked, weights, _floats(self.z))).to(self.z)
 
 
-def follow(transfer: Array, linked: npt.NDArray[np.bool_], start: Array | None = None) -> tuple[Array, Array]:
-    """Return w_t = w_{t-1} T_t / sum [R, S] for transfers [R, S, S], and the sums [R].
-
-    linked   rows that follow the row before; others start from equal weights
-    start    [S] weights before the first row; equal ones if None
-
-    Chunks of rows run next to each other, from equal weights at first. Then each starts again from the end of the chunk
-    before, up to the row where nothing changes any more.
-    """
-    n_rows, n = transfer.shape[:2]
-    length = max(1, min(_CHUNK_ROWS, n_rows))
-    weights, totals = np.empty((n_rows, n), transfer.dtype), np.empty(n_rows, transfer.dtype)
-    even = np.full((1, n), 1 / n, transfer.dtype)
-    entry = np.repeat(even, -(-n_rows // length), axis=0)
-    if start is not None:
-        entry[0] = start
-    for sweep in range(len(entry)):
-        value, changed = entry, False
-        for at in range(length):
-            rows = slice(at, None, length)
-            before = np.where(linked[rows, None], value[: len(linked[rows])], even)
-            value = np.matmul(before[:, None], transfer[rows])[:, 0]
-            totals[rows] = value.sum(axis=1)
-            value /= totals[rows, None]
-            if sweep and np.abs(value - weights[rows]).max() < _TOLERANCE:
-                break
-            weights[rows], changed = value, True
-        if not changed:
-            break
-        entry[1:] = weights[length - 1 :: length][: len(entry) - 1]
-    return weights, totals
+def _floats(values: Tensor) -> Array:
+    return np.ascontiguousarray(values.numpy(force=True), np.float32)
 
 
 # ---- forecasts and samples --------------------------------------------------------------------------------------
