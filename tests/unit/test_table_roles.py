@@ -412,9 +412,3 @@ def test_small_walk_far_from_zero_keeps_its_detail(tmp_path, options):
     np.testing.assert_allclose(pd.read_csv(io.BytesIO(exported))["northing"], northing[seen], atol=1e-3)
     found = read_recordings([tmp_path / "walk.csv"])["walk.csv"]
     assert found.y.dtype == np.float64
-
-
-def test_time_column_without_values_is_refused():
-    frame = pd.DataFrame({"time": pd.Categorical([None] * 30), "a": np.arange(30.0)})
-    with pytest.raises(DataError, match="'time' is empty"):
-        tables.Table(frame, {"time": Role.TIME, "a": Role.CHANNEL}).understand()
