@@ -37,4 +37,4 @@ class ModelFileError(GdmError, ValueError):
 
 
 class FitWarning(UserWarning):
-    """A fit failed. The message says why and what to try."""
+    """A fit failed, or data are unlike those of the fit. The message says why and what to try."""

@@ -18,6 +18,7 @@ from gdm_core.analysis.predictions import HORIZON, Predictions, forecast_trials,
 from gdm_core.analysis.state_scores import StateScores, finite_states, state_baselines, state_scores
 from gdm_core.forecast import Forecast, coverage, outcomes, width
 from gdm_core.maths.gaps import ratio
+from gdm_core.models.extrapolation import describe_held_out
 from gdm_core.models.variants import format_call, make_untrained
 from gdm_core.text import for_json, plural
 from gdm_core.trials import UNLABELLED, Trial, Trials, TrialsLike, as_trials, labels_of
@@ -70,6 +71,7 @@ class Scores(StateScores, PredictionScores):
     smoothed_r2_*   R² of the reconstruction from smoothed states; `persistence_smoothed_r2_*` of persistence
     elbo_*          nats per time step in the units of the data; `ar1_log_likelihood_*` of a linear AR(1)
     baselines       state scores of models without dynamics, and of the untrained model
+    extrapolation   a sentence if the test trials leave the fitted range
     """
 
     model: str
@@ -88,6 +90,7 @@ class Scores(StateScores, PredictionScores):
     ar1_log_likelihood_train: float | None
     ar1_log_likelihood_test: float | None
     baselines: Mapping[str, StateScores] = field(default_factory=dict)
+    extrapolation: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; non-finite numbers become None."""
@@ -142,7 +145,10 @@ class Scores(StateScores, PredictionScores):
         text = [self.model + (f", posterior {self.posterior}" if self.posterior else "")]
         rows.insert(0, ("", "model", "baselines"))
         first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
-        return "\n".join([*text, *(f"{words:{first}}  {own:{second}}  {line}".rstrip() for words, own, line in rows)])
+        notes = [self.extrapolation] if self.extrapolation else []
+        return "\n".join(
+            [*text, *(f"{words:{first}}  {own:{second}}  {line}".rstrip() for words, own, line in rows), *notes]
+        )
 
 
 def _number(value: float | None, digits: int = 3) -> str:
@@ -244,6 +250,7 @@ def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: in
         "n_states": n_states,
         "n_train": ours.n_samples,
         "n_test": theirs.n_samples,
+        "extrapolation": describe_held_out(ours, theirs),
     }
     yield {
         "elbo_test": model.score(theirs),

@@ -14,6 +14,7 @@ from gdm_core.engine.grid import cell_name, check_seeds, grid_key
 from gdm_core.engine.job import Progress
 from gdm_core.engine.runner import Runner
 from gdm_core.errors import ConfigError
+from gdm_core.models.extrapolation import describe_held_out
 from gdm_core.trials import Trials
 
 MAX_FITS = 200
@@ -131,6 +132,7 @@ class CompareJob:
 
     def __init__(self, comparison: Comparison, engine: Runner, session: str, progress: Progress | None = None) -> None:
         self.comparison = comparison
+        self._range = describe_held_out(comparison.train, comparison.test)
         k, data = comparison.n_states, (comparison.train, comparison.test)
         shared: dict[str, Any] = {"session": session, "cached": comparison.keep}
         cells, usual_s = comparison.cells(), comparison.usual_s
@@ -154,7 +156,7 @@ class CompareJob:
         known = {name: Cell.from_dict(cell) for found in baselines.results.values() for name, cell in found.items()}
         if baselines.failures:
             (failures["Baselines"],) = baselines.failures.values()
-        notes = tuple(dict.fromkeys([*fits.notes, *baselines.notes]))
+        notes = tuple(dict.fromkeys([*filter(None, [self._range]), *fits.notes, *baselines.notes]))
         finished = fits.finished and baselines.finished
         return Compared(fits.done, fits.total, finished, cells, known, failures, notes, fits.waits)
 

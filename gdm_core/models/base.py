@@ -25,6 +25,7 @@ from gdm_core.maths.spikes import find_new_spikes
 from gdm_core.models.collapse import find_collapsed, may_have_collapsed
 from gdm_core.models.estimator import Array as Array
 from gdm_core.models.estimator import Estimator
+from gdm_core.models.extrapolation import describe_extrapolation
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
@@ -317,6 +318,7 @@ class StateModel(Estimator, ABC):
         Samples without any observed channel and repeated rows do not count. `y` is ignored.
         """
         trials = self._checked(data)
+        self._warn_if_extrapolating(trials)
         return self._score(self._scaler.apply(self._fitted_rows(trial.y).y) for trial in trials)
 
     def _score(self, ys: Iterable[Array]) -> float:
@@ -364,8 +366,14 @@ class StateModel(Estimator, ABC):
                 found = found.over_repeats(y, rows, at, horizon)
             return found.rescaled(self._scaler.center, self._scaler.scale)
 
-        found = [predict(trial) for trial in self._checked(data)]
+        trials = self._checked(data)
+        self._warn_if_extrapolating(trials)
+        found = [predict(trial) for trial in trials]
         return found[0] if is_single(data) else found
+
+    def _warn_if_extrapolating(self, trials: Trials) -> None:
+        if text := describe_extrapolation(self._scaler.center, self._scaler.scale, trials):
+            warnings.warn(text, FitWarning, stacklevel=3)
 
     def online(self, lag: int = 0) -> Online:
         """Return a filter that takes sample by sample: `online().step(sample)`.

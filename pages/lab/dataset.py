@@ -15,6 +15,7 @@ from datasets.keypoints import KeypointTable
 from datasets.splits import is_part, usable
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule, fit_bout_rule
 from gdm_core.analysis.first_guess import SliderStart, suggest
+from gdm_core.models.extrapolation import describe_held_out
 from gdm_core.trials import Trial, Trials, describe_missing
 from gdm_core.units import Unit, unit_for
 from pages.lab.naming import LabelNames, words_of
@@ -194,9 +195,10 @@ class Dataset:
 
     @cached_property
     def quality(self) -> str:
-        """Sentences on missing and repeated values; "" without any."""
+        """Sentences on missing, repeated and extrapolated values; "" without any."""
         repeated = (f"{line[0].upper()}{line[1:]}." for line in self.train.repeats.describe(self.train[0].channels))
-        return " ".join(filter(None, (describe_missing(self.trials), *repeated)))
+        outside = describe_held_out(self.train, self.test)
+        return " ".join(filter(None, (describe_missing(self.trials), *repeated, outside)))
 
     def title(self, index: int) -> str:
         trial = self.trials[index]

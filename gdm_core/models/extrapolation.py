@@ -1,0 +1,48 @@
+"""Whether data leave the range of the training data, where scores and forecasts are extrapolations."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.trials import Trials
+
+Array = npt.NDArray[np.floating]
+
+# In no distribution does more than a sixteenth lie four standard deviations from the mean. Three times that allows for
+# parts of a recording that differ by chance.
+_FAR, _LEAST_SHARE = 4.0, 3 / 16
+
+
+def describe_extrapolation(center: Array, scale: Array, trials: Trials, what: str = "Values") -> str:
+    """Return a sentence about the channel that leaves the fitted range most; "" if none does.
+
+    center, scale   [N] mean and standard deviation of the training data
+    what            name of `trials`, at the start of the sentence
+    """
+    far = np.zeros(trials.n_channels)
+    for j in range(trials.n_channels):
+        off = np.abs(_known(trials, j) - center[j])
+        if len(off) and (off > _FAR * scale[j]).mean() > _LEAST_SHARE:
+            far[j] = off.max() / scale[j] if scale[j] else np.inf
+    if not far.any():
+        return ""
+    j = int(far.argmax())
+    return (
+        f"{what} are up to {far[j]:.1f} standard deviations from the fitted mean of {trials[0].channels[j]}: scores and "
+        "forecasts there are extrapolations."
+    )
+
+
+def describe_held_out(train: Trials, test: Trials, what: str = "Held-out values") -> str:
+    """Return the same sentence about `test` next to the trials that are fitted."""
+    columns = [_known(train, j) for j in range(train.n_channels)]
+    if not all(len(column) for column in columns):  # such data cannot be fitted
+        return ""
+    center, scale = (np.array([measure(column) for column in columns]) for measure in (np.mean, np.std))
+    return describe_extrapolation(center, scale, test, what)
+
+
+def _known(trials: Trials, channel: int) -> npt.NDArray[np.float64]:
+    values = np.concatenate([trial.y[:, channel] for trial in trials]).astype(np.float64)
+    return values[np.isfinite(values)]
