@@ -406,7 +406,10 @@ class StateModel(Estimator, ABC):
         return None
 
     def sample(self, n_samples: int, seed: int = 0) -> tuple[Array, Array, Array]:
-        """Simulate (y [T, N], z [T, K], x [T, D]) of T = `n_samples`."""
+        """Simulate (y [T, N], z [T, K], x [T, D]) of T = `n_samples`.
+
+        States of a GDM that last change about twice as often as in the data; those of an AR-HMM as often (docs/known-issues.md).
+        """
         self._require_fitted()
         if n_samples < self.min_samples:
             raise ConfigError(f"n_samples is {n_samples}; at least {self.min_samples} samples must be generated.")
