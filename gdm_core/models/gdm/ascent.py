@@ -196,7 +196,7 @@ class FusedAscent(Ascent):
         self._refresh_at = self.n_steps
         self._refresh_every = min(_MAX_REFRESH, _REFRESH * (1 + len(rows) // self.config.batch_size))
         self._judged = _stretches(len(rows))
-        if self.module.informed and self.config.n_states > 1:
+        if self.module.informed and self.config.n_states > 1 and self.n_steps == 0:
             for _ in range(_FIRST_ESTIMATES):
                 self._refresh()
 
