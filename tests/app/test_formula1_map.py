@@ -134,7 +134,7 @@ def test_strip_of_a_new_driver_survives_a_failed_fit(monkeypatch, tmp_path):
     app = visit_states(source="real", K="3")
     feed.auto = False
     box(app, "Compare with").set_value("CCC").run()
-    (asked,) = feed.waiting("states")
+    (asked,) = feed.waiting("ask-states")
     slider(app, "K").set_value(4).run()
     (fit,) = feed.waiting("fit")
     feed.run(asked)

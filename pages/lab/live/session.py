@@ -140,9 +140,11 @@ class FitSession:
         state, spec, result = self._state, self.spec, self._state.result
         if result is None or spec is None or state.spec is None or not is_fit_of(state, spec):
             return
-        if result.has_states(spec.test) or self.running:
+        if result.has_states(spec.test):
             self.queries.cancel(STATES)
             return
+        if self.running and not self.completing:
+            return  # the fit goes first
         asked = replace(state.spec, dataset=spec.dataset, test=spec.test)
         query = self.queries.ask_fit(STATES, asked, Priority.HIGH, known=result)
         if query.pending:
