@@ -31,6 +31,7 @@ from gdm_core.analysis.state_scores import match_states  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.engine.results import from_levels, to_levels  # noqa: E402
 from gdm_core.models.progress import Status  # noqa: E402
+from gdm_core.models.warm import compile_loops  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
 from gdm_studio.plot import palette  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
@@ -182,6 +183,8 @@ def main() -> int:
     if unknown:
         print(f"Unknown result {unknown[0]!r}; known: {', '.join(MAKERS)}.", file=sys.stderr)
         return 2
+    for _ in compile_loops():  # the files say how long each fit took
+        pass
     for name in names:
         write_card(name, MAKERS[name]())
     return 0
