@@ -161,7 +161,7 @@ def track_map(circuit: Circuit, here: DriverReading, options: MapOptions, names:
 
 
 def map_caption(options: MapOptions, circuit: Circuit, marks: Sequence[circuit_map.Badge]) -> str:
-    what = "One dot per sample, coloured by its mix of states: paler where several share the moment."
+    what = "One dot per sample, coloured by its mix of states: muted where several share the moment."
     if not marks:
         return what
     rest = "; others in grey" if options.complementary else ""

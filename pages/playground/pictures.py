@@ -79,6 +79,8 @@ def script(
         "",
         *import_package("from gdm_core.maths.relaxed import gumbel_softmax_kl", install),
         "",
+        "from pathlib import Path",
+        "",
         "import numpy as np",
         "import torch",
         "from scipy.special import softmax",
@@ -98,6 +100,6 @@ def script(
         f"hollow = draw(other, {m}, {seed + 2})",
         "exact = float(gumbel_softmax_kl(torch.from_numpy(logits / noise), torch.from_numpy(other / noise)))",
         'print(f"divergence {exact:.4f} nats; strongest state: {softmax(logits / noise).round(3)}")',
-        'np.savez("playground.npz", states=states, hollow=hollow)',
+        'np.savez(Path(__file__).with_name("playground.npz"), states=states, hollow=hollow)',
     ]
     return "\n".join(lines) + "\n"
