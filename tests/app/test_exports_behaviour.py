@@ -169,6 +169,8 @@ def test_script_reproduces_the_bouts_of_the_page(tmp_path):
     config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}
     naming = arrange(["=rest", 'a "fast" one', ""], [0, 1, 0])
     view = fitted(data, config, QuickEngine(real=True), naming)
+    assert view.exact.fresh
+    view = view.for_files
     fit = exports.Fit("gdm", config, view.state.order)
     recipe = replace(data.recipe, after=lab_export.bouts_code(view, view.naming))
     printed = run_script(exports.script(recipe, fit, "Behaviour"), tmp_path)

@@ -357,6 +357,9 @@ def test_later_calibration_equals_that_of_the_fit(name):
     trials = as_trials(list(recordings()))
     later = MODELS[name]().fit(trials, calibrate=False)
     assert later.calibration_ is None
+    if later.status_ is Status.FAILED:
+        assert fitted(name).calibration_ is None  # a failed fit has no intervals
+        return
     found = model_from_bytes(calibrate(later.to_bytes(), trials)).calibration_
     np.testing.assert_array_equal(found.scale, fitted(name).calibration_.scale)
 
