@@ -200,7 +200,7 @@ def test_truth_and_shipped_states_are_there_before_any_fit(engine, monkeypatch):
         "A", "gdm", "gdm",
         {"n_states": 4, "n_latent": 2, "temperature": 0.99, "stickiness": "learn", "posterior": "window"},
     )  # fmt: skip
-    known = pictures.find_shipped(source, [one, replace(one, letter="B", config=one.config | {"temperature": 0.5})])
+    known = pictures.find_shipped(source, [one, replace(one, letter="B", config=one.config | {"temperature": 0.6})])
     (label,) = known
     found = Compared(0, 2, False, {label: {}, "B": {}}, {}, {})
     assert list(pictures.align(source, found, 1, known)) == [pictures.TRUTH, label]
