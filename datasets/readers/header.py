@@ -56,8 +56,8 @@ class Top:
 def find_top(rows: Sequence[Row], answers: Answers) -> Top:
     """Find the first row of values, and the names above it.
 
-    Columns of values are those of the last rows. Names stand directly above values, are as many and differ from them;
-    numbers are names if they count from 0 or 1.
+    Columns of values are those of the last rows. Names are in the row directly above, as many as the
+    values, and differ from them; numbers are names if they count from 0 or 1.
     """
     body = rows[len(rows) // 2 :]
     width = Counter(len(row) for row in body).most_common(1)[0][0]

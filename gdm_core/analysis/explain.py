@@ -1,4 +1,4 @@
-"""What a state is like: its typical bouts, what is high and low in it, how long it lasts, and what comes before and after."""
+"""Description of a state: typical bouts, high and low channels, dwell times, and neighbouring states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question to a study: what is compared, between which groups, and what is accounted for."""
+"""Questions to a study: the measure, the groups, and the covariates."""
 
 from __future__ import annotations
 

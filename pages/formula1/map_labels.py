@@ -1,6 +1,6 @@
-"""Where corner numbers and state labels stand on the circuit map, for one figure size.
+"""Positions of corner numbers and state labels on the circuit map, for one figure size.
 
-Boxes are in pixels. Zooming in moves them apart and keeps their size, so what is clear at this size stays clear.
+Boxes are in pixels. Zooming in moves them apart and keeps their size, so they do not overlap then either.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class MapLayout:
     x, y      axis ranges
     scale     pixels per metre
     numbers   [C, 2] centres of corner numbers; NaN without room
-    anchors   [S, 2] points of the track beside which labels stand; NaN without room for one state
+    anchors   [S, 2] points of the track that labels belong to; NaN without room for one state
     normals   [S, 2] directions from the track to labels
     track     [M, 2] centre line, 2 pixels apart
     """

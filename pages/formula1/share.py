@@ -1,4 +1,4 @@
-"""One picture to share: who is faster, by how much, where and why, with tyre degradation and the link."""
+"""A picture of the comparison to share: gap, places, reasons, tyre degradation and link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The card of one state: typical moments as pictures, what is high and low in it, and what comes before and after."""
+"""The card of a state: typical moments as pictures, high and low channels, and neighbouring states."""
 
 from __future__ import annotations
 
