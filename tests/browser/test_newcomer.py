@@ -32,7 +32,7 @@ def test_low_temperature_gives_hard_states(revisit):
     page = finished(revisit(SHORT).page)
     soft = page.evaluate(CERTAINTY)
     slider = page.get_by_role("slider", name="Temperature (τ)")
-    page.locator(".gdm-slider", has=slider).get_by_role("button").focus()
+    page.locator(".gdm-slider", has=slider).get_by_role("button", name="About").focus()
     expect(page.get_by_text("low values switch abruptly, high values blend")).to_be_visible()
     slider.focus()
     page.keyboard.press("Home")
