@@ -191,7 +191,7 @@ def test_only_window_posteriors_use_newton():
     ):
         ascent = ascent_of(config, 10)
         assert ascent.newton == newton
-        assert newton or Plan.for_ascent(ascent).total == config.steps
+        assert newton or Plan.for_ascent(ascent).total == config.effective_steps
     assert not ascent_of(GDMConfig(), 4).newton, "their noise cannot be told"
     assert Plan.for_ascent(ascent_of(GDMConfig(n_steps=7), 4)).total == 7
 

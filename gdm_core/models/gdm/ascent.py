@@ -60,7 +60,7 @@ def takes_newton_steps(config: GDMConfig, module: GdmModule) -> bool:
     estimated there, so the start of F is poor and F has to be learned.
     """
     n_latent, n_channels = module.projection.shape
-    newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
+    newton = fused.supports(config, module) and config.effective_posterior != "linear" and config.preset == "fast"
     return newton and (n_latent >= n_channels or can_balance(n_channels, n_latent))
 
 
@@ -128,7 +128,7 @@ def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator
     # Networks over sequences need a run-up, and those that read the future also need rows behind the window.
     context = _RUN_UP if config.transition == "gru" else _CONTEXT
     after = 0
-    if config.reads in ("bigru", "transformer"):
+    if config.effective_posterior in ("bigru", "transformer"):
         context = after = _RUN_UP
     n_windows = max(1, size // (_WINDOW + context + after))
     sampler = WindowSampler(rows, _WINDOW, n_windows, context, generator, after)

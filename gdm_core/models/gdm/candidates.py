@@ -35,7 +35,7 @@ _LEAST_STAY = 0.95  # states that last 20 samples on average
 def candidates(rows: Rows, config: GDMConfig, seed: int) -> Ascent:
     """Return the optimiser of the best start, which decides on what `config` leaves open."""
     some = rows.excerpt(_EXCERPT_ROWS)
-    if not config.adapts or config.n_states == 1 or len(some) < _ROWS_PER_STATE * config.n_states:
+    if not config.may_last or config.n_states == 1 or len(some) < _ROWS_PER_STATE * config.n_states:
         return _begin(rows, config, config.lasting is True, seed)
     best = _best(some, config, seed)
     if some is not rows:

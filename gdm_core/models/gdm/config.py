@@ -24,7 +24,6 @@ PosteriorName = Literal["window", "linear", "sticky", "bigru", "transformer"]
 Preset = Literal["fast", "paper"]
 Readout = Literal["corrected", "amortised"]
 
-
 TEMPERATURE = number(lambda tau: 0.01 <= tau <= 10, "a number from 0.01 to 10 (it must be positive)")
 
 
@@ -95,50 +94,50 @@ class GDMConfig(SoftConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.lasting is True and not self.adapts:
+        if self.lasting is True and not self.may_last:
             raise ConfigError(
                 "lasting is True, which needs transition 'linear', posterior 'window' and preset 'fast'; choose False or 'auto'."
             )
 
     @property
-    def reads(self) -> PosteriorName:
-        """Posterior in use."""
+    def effective_posterior(self) -> PosteriorName:
+        """Posterior after defaults."""
         if self.posterior is not None:
             return self.posterior
         return "bigru" if self.transition == "gru" else "linear" if self.preset == "paper" else "window"
 
     @property
-    def adapts(self) -> bool:
-        """True if states may last, and the fit may choose its start by the bound."""
-        return self.transition == "linear" and self.reads == "window" and self.preset == "fast"
+    def may_last(self) -> bool:
+        """Whether states may last, and the fit chooses its start by the bound."""
+        return self.transition == "linear" and self.effective_posterior == "window" and self.preset == "fast"
 
     @property
-    def scale_of_stickiness(self) -> float | Literal["learn"]:
-        """Factor of the sticky term."""
+    def effective_stickiness_scale(self) -> float | Literal["learn"]:
+        """Factor of the sticky term after defaults."""
         if self.stickiness_scale is not None:
             return self.stickiness_scale
-        return "learn" if self.adapts else 1.0
+        return "learn" if self.may_last else 1.0
 
     @property
-    def remembers(self) -> bool:
-        """True if transition or posterior reads whole trials."""
-        return self.transition == "gru" or self.reads in ("bigru", "transformer")
+    def reads_whole_trials(self) -> bool:
+        """Whether transition or posterior reads whole trials."""
+        return self.transition == "gru" or self.effective_posterior in ("bigru", "transformer")
 
     @property
-    def steps(self) -> int:
+    def effective_steps(self) -> int:
         """Training steps with Adam; Newton steps are fewer (`fit.Plan`)."""
         if self.n_steps is not None:
             return self.n_steps
         if self.preset == "paper":
             return 4000
-        if self.remembers:
+        if self.reads_whole_trials:
             return 260  # steps over sequences are slow, and states change little after these
-        return 200 if self.reads == "linear" else 600
+        return 200 if self.effective_posterior == "linear" else 600
 
     @property
-    def corrects(self) -> bool:
-        """True if soft states are weighed by the model."""
+    def weighs_samples(self) -> bool:
+        """Whether the model weighs posterior samples for soft states."""
         # Not position states (docs/decisions/006): weighing by how well a step is explained would define them by steps.
         if self.readout is not None:
             return self.readout == "corrected"
-        return self.preset == "fast" and self.reads != "linear"
+        return self.preset == "fast" and self.effective_posterior != "linear"

@@ -65,7 +65,7 @@ class Plan:
         given, newton = ascent.config.n_steps, ascent.newton
         if newton and given is None:
             return _LASTING if ascent.module.informed else _SOFT
-        total = given or ascent.config.steps
+        total = given or ascent.config.effective_steps
         explore = round(total * (1 / 2 if newton else 2 / 3))
         return cls((explore, explore), total - explore, holds=False)
 
@@ -102,7 +102,7 @@ def optimise(ascent: Ascent, plan: Plan) -> Iterator[Step]:
     bounds: list[float] = []
     index, total, flat = 0, plan.total, False
     while index < total:
-        weighted = explored is not None and ascent.config.corrects
+        weighted = explored is not None and ascent.config.weighs_samples
         with one_torch_thread(), np.errstate(all="ignore"):  # values that are not finite are reported
             value = ascent.evaluate(weighted)
             if math.isfinite(value):
@@ -126,7 +126,7 @@ def optimise(ascent: Ascent, plan: Plan) -> Iterator[Step]:
 
 def paper_steps(module: GdmModule, rows: Rows, config: GDMConfig) -> Iterator[Step]:
     """Run the paper's recipe with the authors' released settings; its objective is not a bound."""
-    samples, warm, total = config.n_samples or 10, 200, config.steps
+    samples, warm, total = config.n_samples or 10, 200, config.effective_steps
     generator = torch.Generator(device=rows.device).manual_seed(config.seed)
     module.projection.requires_grad_(False)  # the paper's F stays random
     parameters = [p for p in module.parameters() if p.requires_grad]

@@ -25,7 +25,9 @@ _LEAST_LOG_NOISE = np.float32(math.log(1e-4))
 def supports(config: GDMConfig, module: GdmModule) -> bool:
     """Return whether the compiled step covers the configuration; others use autograd."""
     return (
-        config.transition == "linear" and config.reads in ("window", "linear") and module.initial.device.type == "cpu"
+        config.transition == "linear"
+        and config.effective_posterior in ("window", "linear")
+        and module.initial.device.type == "cpu"
     )
 
 

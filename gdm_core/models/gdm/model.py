@@ -124,7 +124,7 @@ class GDM(SoftModel[GdmModule]):
     def posterior_(self) -> str:
         """The posterior in use."""
         self._require_fitted()
-        return self.config.reads
+        return self.config.effective_posterior
 
     @property
     def lasting_(self) -> bool:
@@ -173,7 +173,7 @@ class GDM(SoftModel[GdmModule]):
         if config.preset == "paper":
             module = GdmModule(rows.y.shape[1], config).to(rows.device)
             start_random(module, config.seed)
-            steps, total = paper_steps(module, rows, config), config.steps
+            steps, total = paper_steps(module, rows, config), config.effective_steps
         else:
             ascent = candidates(rows, config, config.seed)
             module, plan = ascent.module, Plan.for_ascent(ascent)

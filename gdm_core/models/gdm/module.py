@@ -60,7 +60,7 @@ class GdmModule(nn.Module):
         self.own_start_noise = config.preset != "paper"
         self.register_buffer("first_log_noise", torch.zeros(n))
         self.transition = TRANSITIONS[config.transition](config)
-        self.posterior: PosteriorNetwork = POSTERIORS[config.reads](n, config)
+        self.posterior: PosteriorNetwork = POSTERIORS[config.effective_posterior](n, config)
         self.informed = lasting
         if self.informed:
             self.log_trust = nn.Parameter(torch.tensor(math.log(_START_TRUST)))

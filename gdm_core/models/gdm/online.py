@@ -28,7 +28,7 @@ class GdmReader:
     def __init__(self, module: GdmModule, config: GDMConfig, factors: FactorModel) -> None:
         if module.posterior.sequential or not module.posterior.causal:
             raise ConfigError(
-                f"posterior={config.reads!r} needs whole recordings, so it cannot infer states while one is made. "
+                f"posterior={config.effective_posterior!r} needs whole recordings, so it cannot infer states while one is made. "
                 "Fit with posterior='window' or 'linear' instead."
             )
         self.module, self.config, self._factors = module, config, factors
@@ -48,7 +48,7 @@ class GdmReader:
         if self.module.informed:
             rows = self._informed(rows)
         view = self._view(rows)
-        if self.config.corrects:
+        if self.config.weighs_samples:
             transfer, z = candidates_of_last_row(self.module, rows, view, self._noise, self.config.temperature)
             return Candidates(transfer, z)
         shares = moments(view.posterior[-1:], self.config.temperature).mean

@@ -60,14 +60,14 @@ def _exponential(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
 
 def soft_states(module: GdmModule, rows: Rows, config: GDMConfig, n_draws: int = N_CANDIDATES) -> Tensor:
     """Return soft states [R, K]: importance-weighted where `config` corrects, else the mean of q."""
-    if config.corrects and not module.posterior.sequential:
+    if config.weighs_samples and not module.posterior.sequential:
         return read_out(module, rows, config.temperature, n_draws).states
     return posterior_mean(module, rows, config.temperature)
 
 
 def bound(module: GdmModule, rows: Rows, config: GDMConfig) -> float:
     """Return the matching bound in nats: importance-weighted, or the ELBO."""
-    if config.corrects and not module.posterior.sequential:
+    if config.weighs_samples and not module.posterior.sequential:
         return float(log_bound(module, rows, config.temperature).double().sum())
     return elbo(module, rows, config.temperature)
 

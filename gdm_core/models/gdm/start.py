@@ -64,12 +64,14 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: T
         normal = torch.randn(values.shape, generator=generator).to(values)
         values = values + normal * torch.as_tensor(rows.noise_floor).to(values)
     # Noise must not hide the size of steps, so channels are weighted unless states depend on positions.
-    module.projection.copy_(whitening_projection(values, config.n_latent, config.reads != "linear"))
+    module.projection.copy_(whitening_projection(values, config.n_latent, config.effective_posterior != "linear"))
     x, moved, move_scale = _moves(module, rows, rows.past)
     features = torch.cat([x, moved / move_scale], -1)
     if member is None:
         seen, steps, scale = _moves(module, rows, values)
-        clustered = seen if config.reads == "linear" else torch.cat([steps / scale, _POSITION_WEIGHT * seen], -1)
+        clustered = (
+            seen if config.effective_posterior == "linear" else torch.cat([steps / scale, _POSITION_WEIGHT * seen], -1)
+        )
         labels = torch.as_tensor(
             cluster_samples(clustered.numpy(force=True), config.n_states, seed, n_tries=2), device=x.device
         )

@@ -33,7 +33,7 @@ class LinearTransition(nn.Module):
             self.stickiness_logit = nn.Parameter(torch.tensor(_START_LOGIT))
         else:
             self.register_buffer("fixed_stickiness", torch.tensor(float(config.stickiness)))
-        scale = config.scale_of_stickiness
+        scale = config.effective_stickiness_scale
         if scale == "learn":
             self.log_scale = nn.Parameter(torch.tensor(math.log(_START_SCALE)))
         else:

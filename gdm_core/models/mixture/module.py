@@ -122,7 +122,7 @@ class MixtureModule(nn.Module):
             self.log_step = nn.Parameter(torch.zeros(k, d))  # log of the diagonal of Q_k^(1/2)
         self.initial = nn.Parameter(torch.zeros(k))
         self.transition = LinearTransition(config)
-        self.posterior = POSTERIORS[posterior or config.reads](n, config)
+        self.posterior = POSTERIORS[posterior or config.effective_posterior](n, config)
         self.double()
 
     @property
