@@ -256,15 +256,19 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
     # Of those that only a few blocks favour, the mean of all blocks decides.
     better = rivals or [p for p in tried if p.mean - chosen.mean > MIN_DIFFERENCE]
     rival = max(better, key=score if rivals else lambda p: p.mean, default=None)
+    alternative = _alternative(chosen, rivals)
     sure = _grade(chosen, fewer, better)
     return Recommendation(
         chosen.model,
         chosen.n_states,
         sure,
-        (f"Use {_describe(chosen)}: {_why(chosen, by_model[chosen.model])}.", _certainty(chosen, sure, rival)),
+        (
+            f"Use {_describe(chosen)}: {_why(chosen, by_model[chosen.model])}.",
+            _certainty(chosen, sure, alternative or rival),
+        ),
         tuple(tried),
         tuple(map(score, tried)),
-        _alternative(chosen, rivals),
+        alternative,
     )
 
 
@@ -304,10 +308,22 @@ def _certainty(chosen: Probe, sure: str, rival: Probe | None) -> str:
         return f"Uncertain: {agree}; compare seeds before you interpret single states."
     if sure == "clear":
         return f"Certain: {agree if chosen.n_states > 1 else 'no other setting predicts held-out data better'}."
+    if rival is not None and rival.model != chosen.model and _is_apart(chosen, rival):
+        return f"Fairly certain: {_weigh(chosen, rival)}"
     reasons = [agree] if chosen.n_states > 1 else []
     if rival is not None:
         reasons.append(_advantage(rival, chosen))
     return f"Fairly certain: {', but '.join(reasons)}."
+
+
+def _weigh(chosen: Probe, rival: Probe) -> str:
+    """Say by how much a setting of another model predicts better, and what speaks for the chosen one."""
+    ours, theirs = (TITLES.get(probe.model, probe.model) for probe in (chosen, rival))
+    same = chosen.n_states == rival.n_states
+    which = f"K = {chosen.n_states} for both models. {theirs}" if same else f"{theirs} with K = {rival.n_states}"
+    better = f"{which} predicts held-out data better, by {_with_error(*deficit(chosen, rival))} nats per sample"
+    more = "more" if chosen.found_again > rival.found_again + SAME else "as"
+    return f"{better}; {ours}'s states are {more} repeatable ({chosen.agreement:.0%} against {rival.agreement:.0%})."
 
 
 def _advantage(rival: Probe, chosen: Probe) -> str:
@@ -320,10 +336,7 @@ def _advantage(rival: Probe, chosen: Probe) -> str:
     figures = f"{_with_error(gained, error)} nats per sample"
     if gained <= ERRORS * error:
         return f"{_describe(rival)} would predict held-out data about as well, better by {figures}"
-    less = ""
-    if rival.found_again < chosen.found_again - SAME:
-        less = f", but its states are less repeatable ({rival.agreement:.0%} against {chosen.agreement:.0%})"
-    return f"{_describe(rival)} would predict held-out data better, by {figures}{less}"
+    return f"{_describe(rival)} would predict held-out data better, by {figures}"
 
 
 def _sound(probes: Sequence[Probe]) -> list[Probe]:

@@ -199,5 +199,5 @@ def _describe_wait(view: View, query: live.Query) -> str:
     if query.message or query.partial is not None:
         return ""
     if query.queued or query.pending:
-        return "Waiting for a worker." if query.queued else "Scoring the fit and its baselines."
+        return "Waiting for a free processor." if query.queued else "Scoring the fit and its baselines."
     return "Scores appear when fitting finishes." if view.state.fitting else "No finished fit to score."

@@ -68,12 +68,14 @@ def show_suggestion(view: View, reading: Decoded) -> None:
         right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch", on_click=stop)
     if (best := found.suggestion) is not None:
         with right:
+            other = best.verdict.alternative
             if best.settings["n_states"] < model_controls.K_RANGE[0]:
                 st.caption(ONE_STATE)
             else:
-                apply_button(view.choice, best.model, best.settings, f"suggest-apply-{view.page}")
-            if (other := best.verdict.alternative) is not None and other.n_states >= model_controls.K_RANGE[0]:
-                label = f"Use {TITLES[other.model]}, K = {other.n_states}"
+                label = "Apply settings" if other is None else name_setting(best.model, best.settings)
+                apply_button(view.choice, best.model, best.settings, f"suggest-apply-{view.page}", label)
+            if other is not None and other.n_states >= model_controls.K_RANGE[0]:
+                label = name_setting(other.model, other.setting)
                 apply_button(view.choice, other.model, other.setting, f"suggest-other-{view.page}", label)
     with left:
         if view.dataset.recorded:
@@ -108,6 +110,10 @@ def _is_applied(job: SuggestJob, view: View) -> bool:
     return any(model_controls.are_set(view.choice, model, settings) for model, settings in offered)
 
 
+def name_setting(model: str, setting: Mapping[str, Any]) -> str:
+    return f"Use {TITLES[model]}, K = {setting['n_states']}"
+
+
 def apply_button(
     choice: model_controls.Choice, model: str, settings: Mapping[str, Any], key: str, label: str = "Apply settings"
 ) -> None:
@@ -127,7 +133,7 @@ def apply_button(
 def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -> None:
     names = " and ".join(TITLES[name] for name in question.models)
     text = (
-        f"Compares {names} with 1 to {plural(max(question.states), 'state')} on held-out halves of the data: "
+        f"Compares {names} with 1 to {plural(max(question.states), 'state')} on held-out halves of the data. "
         f"{plural(question.n_fits, 'fit')}: {live.estimate_wait(question.usual_s)}. {question.note}"
     )
     shell.empty("Recommended settings", text)

@@ -31,8 +31,8 @@ from pages.ui.plot import Panel
 from pages.ui.shell import Frame
 
 Array = npt.NDArray[np.float32]
-CAUSAL = "These states use past samples only."
-NO_FILTERED = "Causal states could not be computed"
+PAST_ONLY = "These states use past samples only."
+NO_FILTERED = "States from past samples could not be computed"
 LAST_FIT = "_last-fit"  # session key of the page title and model of the last finished fit
 
 
@@ -144,7 +144,7 @@ class View:
             past = filtered.value
             states = now.memoize(("filtered", self.index), lambda: in_order((past,), now.order)[0], inputs=(past,))
             named = self.name_states(now, ("filtered", self.index), states)
-            note = CAUSAL if self.rule.plain else f"{CAUSAL} Smoothing bouts still looks ahead."
+            note = PAST_ONLY if self.rule.plain else f"{PAST_ONLY} Smoothing bouts still looks ahead."
             smoothed = self._find_states(now, exact=True)
             if smoothed is not None:
                 mine = named["states"]
@@ -304,7 +304,7 @@ def choose_filtered(view: View) -> View:
         return view
     query = view.query(f"then-{view.index}", filter_states, view.trial)
     if not live.show_failure(view.fit, query, NO_FILTERED) and not query.fresh:
-        shell.quiet("Computing causal states; the picture shows smoothed ones meanwhile.")
+        shell.quiet("Computing states from past samples; the picture shows smoothed ones meanwhile.")
     return replace(view, filtered=query)
 
 

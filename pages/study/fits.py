@@ -71,7 +71,7 @@ def _wait_for(job: Job, words: str, say: Say) -> Any:
     try:
         while not job.wait(LOOK_EVERY_S):
             view = job.poll()
-            waits = view.waits or ("waiting for a worker" if view.status is JobStatus.QUEUED else "")
+            waits = view.waits or ("waiting for a free processor" if view.status is JobStatus.QUEUED else "")
             share = OF_A_FIT * (view.step / view.total if view.total else 0.0)
             say(f"{words}{f', {waits}' if waits else ''}", share)
     except Stopped:

@@ -21,7 +21,7 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.lab import explain, shipped
 from pages.lab.naming import StateNames
-from pages.lab.view import CAUSAL
+from pages.lab.view import PAST_ONLY
 from pages.nascar import pictures, simulator
 from pages.ui import result_files
 from tests.support.drawn import record, verdicts
@@ -246,7 +246,7 @@ def test_filtered_view_uses_past_data_only(engine, recorded):
     shown, test = live_of(app).poll(), live_of(app).poll().spec.dataset.test[0]
     found = model_from_bytes(shown.result.model_bytes).filter(test)[:, list(shown.order)]
     then = recorded["inferred-track"][0]
-    known = figures.track(test.position, found, title="Inferred", height=then["height"], caption=CAUSAL)
+    known = figures.track(test.position, found, title="Inferred", height=then["height"], caption=PAST_ONLY)
     assert then["layout"]["shapes"] == known["layout"]["shapes"] != inferred["layout"]["shapes"]
     smoothed = shown.result.states.soft(1)[:, list(shown.order)]
     changed = (found.argmax(axis=1) != smoothed.argmax(axis=1)).mean()

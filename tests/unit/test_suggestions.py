@@ -80,10 +80,10 @@ def test_agreement_decides_between_equal_predictions():
     close = [tried(1, 25, 1), tried(4, 29, 0.96), tried(1, 28.9, 1, model="arhmm"), tried(3, 29.2, 0.8, model="arhmm")]
     found = choose_states(close, n_channels=10)
     assert (found.model, found.n_states, found.sure) == ("gdm", 4, "likely")
-    assert "three states (AR-HMM) would predict held-out data better" in found.sentences[1]
+    assert "AR-HMM with K = 3 predicts held-out data better" in found.sentences[1]
     assert found.alternative is not None
     assert (found.alternative.model, found.alternative.n_states) == ("arhmm", 3)
-    assert "(80% against 96%)" in found.sentences[1]
+    assert "(96% against 80%)" in found.sentences[1]
     assert choose_states(close, n_channels=1).model == "arhmm"
 
 
