@@ -124,13 +124,6 @@ def shift(values: Tensor, by: int) -> Tensor:
     return torch.cat([first, values[..., : values.shape[-2] - by, :]], -2)
 
 
-def row_products(left: Tensor, right: Tensor) -> Tensor:
-    """Multiply small matrices [R, A, B] and [R, B, C], up to ten times faster than torch on a CPU."""
-    if left.device.type != "cpu":
-        return torch.matmul(left, right)
-    return torch.from_numpy(np.matmul(left.numpy(), right.numpy()))
-
-
 def as_numpy(tensor: Tensor) -> npt.NDArray[np.float32]:
     result: npt.NDArray[np.float32] = tensor.numpy(force=True).astype(np.float32, copy=False)
     return result

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gdm_core.compiled import training
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, moments, sampled_kl, sticky_kl_bound
-from gdm_core.maths.rows import Rows, row_products, shift
+from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.chain import chain_log_probabilities, make_batch
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.posteriors import POSTERIORS, PosteriorNetwork
@@ -23,7 +23,6 @@ from gdm_core.models.gdm.transitions import TRANSITIONS
 
 _LOG_2PI = math.log(2 * math.pi)
 _MAX_REACH = 1.0  # of the sticky term in a logit: the exact bound loosens exponentially with it
-_DENSITY_ELEMENTS = 65_536  # numbers [rows, N, S] at a time
 _BOUND_ELEMENTS = 50_000_000
 _START_TRUST, _START_STAY = 0.5, 0.98
 _LEAST_LOG_NOISE = math.log(1e-4)  # of a standard deviation; noise-free data would make the fit singular
@@ -140,54 +139,6 @@ class GdmModule(nn.Module):
     def log_likelihood(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
         """Return log p(observed part of y_t | z_t, past) [S, R]."""
         return _log_density(rows.y - self.mean(z, design), rows, self.row_log_noise(rows, z))
-
-    def log_likelihood_of_draws(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
-        """Return the same [S, R], faster for many draws and without gradients.
-
-        With shared noise it is quadratic in z, so its coefficients are computed once per row. They are relative to
-        the average state, which keeps the squares small enough for float32.
-        """
-        flat = self.dynamics.transpose(0, 1).flatten(1)  # [D + 2, K N]
-        per_state = (design @ flat).unflatten(1, (self.n_states, -1))  # [R, K, N]
-        by_row = z.permute(1, 2, 0)  # [R, K, S]
-        if self.has_state_noise:
-            return self._density_by_rows(per_state, by_row, rows).T
-        log_noise = self.row_log_noise(rows)
-        precision = torch.exp(-2 * log_noise).expand_as(rows.y)
-        if rows.known is not None:
-            precision = precision * rows.known
-        center = per_state.mean(1)
-        spread = per_state - center[:, None]
-        scaled = spread * precision[:, None]
-        gram = row_products(scaled, spread.transpose(1, 2))  # [R, K, K]
-        pull = row_products(scaled, (rows.y - center)[..., None])  # [R, K, 1]
-        at_center = _log_density((rows.y - center)[None], rows, log_noise)[0]
-        slope = row_products(gram, by_row).mul_(-0.5).add_(pull)
-        return (at_center[:, None] + slope.mul_(by_row).sum(1)).T
-
-    def _density_by_rows(self, per_state: Tensor, z: Tensor, rows: Rows) -> Tensor:
-        """Return log p(y_t | z_t, past) [R, S] with noise per state, for the means [R, K, N] of states and z [R, K, S].
-
-        Blocks of rows stay in the processor's cache.
-        """
-        log_noise = self.log_deviation()  # [K, N]
-        known = torch.ones_like(rows.y) if rows.known is None else rows.known
-        first = (rows.age < 1) & self.own_start_noise
-        constant = known @ (log_noise + 0.5 * _LOG_2PI).T  # [R, K]
-        constant[first] = (known[first] @ (self.first_log_noise + 0.5 * _LOG_2PI))[:, None]
-        result = z.new_empty(z.shape[0], z.shape[2])
-        size = max(1, _DENSITY_ELEMENTS // (rows.y.shape[1] * z.shape[2]))
-        for begin in range(0, len(z), size):
-            part = slice(begin, min(begin + size, len(z)))
-            error = row_products(per_state[part].transpose(1, 2), z[part]).sub_(rows.y[part, :, None])  # [r, N, S]
-            logs = row_products(log_noise.T.expand(len(error), -1, -1), z[part])
-            if bool(first[part].any()):
-                logs[first[part]] = self.first_log_noise[:, None]
-            error.mul_(logs.neg_().exp_()).square_()
-            if rows.known is not None:
-                error.mul_(known[part, :, None])
-            result[part] = error.sum(1).mul_(-0.5).sub_(row_products(constant[part, None], z[part])[:, 0])
-        return result
 
     def expected_log_likelihood(self, mean_z: Tensor, covariance: Tensor, view: RowsView, rows: Rows) -> Tensor:
         """Return the exact E_q[log p(y_t | z_t)] [R] from the first two moments of z_t."""

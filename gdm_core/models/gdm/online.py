@@ -16,7 +16,7 @@ from gdm_core.maths.rows import Rows, as_numpy
 from gdm_core.models.gdm.chain import log_probabilities
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView
-from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
+from gdm_core.models.gdm.readout import N_CANDIDATES, even_noise, find_candidates
 from gdm_core.models.online import Candidates
 
 _N_ROWS = 3  # the row before needs its own step
@@ -33,7 +33,7 @@ class GdmReader:
             )
         self.module, self.config, self._factors = module, config, factors
         self._device = module.initial.device
-        self._noise = same_noise(module)
+        self._noise = even_noise(module, N_CANDIDATES)
         n = module.projection.shape[1]
         self._seen = np.zeros((0, n), np.float32)  # NaN where missing, newest last
         self._past = np.zeros((0, n), np.float32)  # with gaps filled from the past
@@ -49,8 +49,12 @@ class GdmReader:
             rows = self._informed(rows)
         view = self._view(rows)
         if self.config.weighs_samples:
-            transfer, z = candidates_of_last_row(self.module, rows, view, self._noise, self.config.temperature)
-            return Candidates(transfer, z)
+            begin, end = max(0, len(rows) - 2), len(rows)
+            found = find_candidates(
+                self.module, rows.piece(begin, end), view.piece(begin, end), self._noise, self.config.temperature
+            )
+            transfer = found.transfer[-1] if end > 1 else found.transfer[-1].mean(0, keepdims=True)
+            return Candidates(transfer, found.z[-1].T)
         shares = moments(view.posterior[-1:], self.config.temperature).mean
         return Candidates(np.ones((1, 1)), as_numpy(shares))  # no other sample changes them
 

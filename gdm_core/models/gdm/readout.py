@@ -12,7 +12,6 @@ same noise, so smooth data gives smooth states.
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,14 +27,13 @@ from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView, elbo, roles
 
 N_CANDIDATES = 32  # draws per row, for every length, so scores of recordings are comparable
-_PIECE_ELEMENTS = 2_000_000  # of [S, R, S] in memory at a time
+_PIECE_ELEMENTS = 500_000  # of transfers [R, S, S] in memory at a time, to fit the processor's cache
 _HALO = 24  # rows of overlap; its error shrinks by more than half per row
-_MAX_EXPONENT = 40.0
 _FILTER_DRAWS = 32
 _PIECE_PATHS = 8_000  # in memory at a time, to fit the processor's cache
 
-
 Array = npt.NDArray[np.float32]
+_UNKNOWN: Array = np.zeros(0, np.float32)
 
 
 class Readout(NamedTuple):
@@ -43,23 +41,47 @@ class Readout(NamedTuple):
     states: Tensor  # [R, K] posterior mean of z; [0, K] if not requested
 
 
+class Noise(NamedTuple):
+    """Exponential noise of candidates, [R, K, S] or the same [1, K, S] for every row."""
+
+    values: Array
+    logs: Array
+
+    def piece(self, begin: int, end: int) -> Noise:
+        return self if len(self.values) == 1 else Noise(self.values[begin:end], self.logs[begin:end])
+
+
+class Candidates(NamedTuple):
+    """Candidates of rows, and how they follow each other."""
+
+    z: Array  # [R, K, S]
+    transfer: Array  # [R, S, S] from each candidate before to each one now
+    weights: Array  # [R, S] given the rows so far
+    log_likelihood: Array  # [R]
+
+
 @lru_cache(maxsize=16)
-def even_points(n_samples: int, k: int) -> Tensor:
+def even_points(n_samples: int, k: int) -> npt.NDArray[np.float64]:
     """Return evenly spread points [S, K] of the unit cube."""
     from scipy.stats import qmc
 
-    return torch.as_tensor(qmc.Sobol(k, seed=0).random(n_samples))
+    points: npt.NDArray[np.float64] = qmc.Sobol(k, seed=0).random(n_samples)
+    return points
 
 
-def _exponential(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
-    """Return exp(-Gumbel noise) [R, K, S]: the same points [S, K] for every row, shifted by [R, K] modulo 1."""
-    uniform = points.T + moved[..., None]
-    uniform -= uniform.floor()
-    return uniform.clamp_(1e-9, 1 - 1e-9).log_().neg_().to(like)
+def even_noise(module: GdmModule, n_samples: int, moved: Tensor | None = None) -> Noise:
+    """Return the same noise for every row, or noise shifted by `moved` [R, K] modulo 1."""
+    role = roles(module.dynamics).numpy(force=True)
+    uniform = even_points(n_samples, len(role))[:, role].T[None]
+    if moved is not None:
+        uniform = uniform + moved.numpy()[:, role, None]
+        uniform -= uniform >= 1
+    values = -np.log(np.clip(uniform, 1e-9, 1 - 1e-9))
+    return Noise(np.ascontiguousarray(values, np.float32), np.ascontiguousarray(np.log(values), np.float32))
 
 
 def soft_states(module: GdmModule, rows: Rows, config: GDMConfig, n_draws: int = N_CANDIDATES) -> Tensor:
-    """Return soft states [R, K]: importance-weighted where `config` corrects, else the mean of q."""
+    """Return soft states [R, K]: importance-weighted where `config` weighs samples, else the mean of q."""
     if config.weighs_samples and not module.posterior.sequential:
         return read_out(module, rows, config.temperature, n_draws).states
     return posterior_mean(module, rows, config.temperature)
@@ -106,94 +128,50 @@ def read_out(
 
     moved   [R, K] shifts of the noise; uniform random numbers make the bound valid
     """
-    view = module.view(rows)
-    role = roles(module.dynamics).cpu()
-    points = even_points(n_samples, module.n_states)[:, role]
+    view, noise = module.view(rows), even_noise(module, n_samples, moved)
     piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
-    bounds, means = [], [view.posterior[:0]]
-    before: Array | None = None
+    bounds, means, before = [], [np.zeros((0, module.n_states), np.float32)], _UNKNOWN
     for begin in range(0, len(rows), piece):
         end = min(begin + piece, len(rows))
         head, tail = max(0, begin - 1), min(len(rows), end + _HALO) if states else end
-        part_moved = points.new_zeros(1, len(role)) if moved is None else moved[head:tail][:, role]
-        exponential = _exponential(points, part_moved, view.posterior)
-        chain = _Chain(module, rows.piece(head, tail), view.piece(head, tail), exponential, temperature)
-        weights, log_likelihood = chain.forward(before)
-        bounds.append(torch.as_tensor(log_likelihood[begin - head : end - head]).to(view.posterior))
-        before = weights[end - head - 1]
+        here, part = rows.piece(head, tail), noise.piece(head, tail)
+        found = find_candidates(module, here, view.piece(head, tail), part, temperature, before)
+        bounds.append(found.log_likelihood[begin - head : end - head])
+        before = found.weights[end - head - 1]
         if states:
-            means.append(chain.smoothed(weights)[begin - head : end - head])
-    return Readout(torch.cat(bounds), torch.cat(means))
+            smoothed = readout.smooth(found.transfer, _linked(here), found.weights, found.z)
+            means.append(smoothed[begin - head : end - head])
+    return Readout(*(torch.as_tensor(np.concatenate(parts)).to(view.posterior) for parts in (bounds, means)))
 
 
-def same_noise(module: GdmModule) -> Tensor:
-    """Return the noise [1, K, S] from which `read_out` draws the candidates of every row."""
-    points = even_points(N_CANDIDATES, module.n_states)[:, roles(module.dynamics).cpu()]
-    return _exponential(points, points.new_zeros(1, module.n_states), module.initial)
+def find_candidates(
+    module: GdmModule, rows: Rows, view: RowsView, noise: Noise, temperature: float, before: Array = _UNKNOWN
+) -> Candidates:
+    """Return the candidates of rows; `before` [S] are the weights of the first row if they are known."""
+    logits, linked = _floats(view.posterior), _linked(rows)
+    z = readout.draw(logits, noise.logs, np.float32(temperature))
+    if module.transition.affine_in_state:
+        gamma, scale = float(module.transition.gamma), float(module.transition.scale)
+        factors = np.float32(gamma * scale), np.float32(1 - gamma)
+        delta = readout.compare(z, logits, _floats(view.context), _floats(module.initial), linked, *factors)
+    else:
+        draws = torch.as_tensor(z.transpose(2, 0, 1)).to(view.posterior)
+        delta = _floats((module.prior_logits(view.context, draws, rows) - view.posterior).permute(1, 2, 0))
+    log_noise = _floats(module.log_deviation()).reshape(-1, rows.y.shape[1])
+    first = _floats(module.first_log_noise) if module.own_start_noise else log_noise[0]
+    known = np.zeros((0, 0), np.float32) if rows.known is None else _floats(rows.known)
+    values = readout.likelihoods(
+        z, _floats(rows.y), known, _floats(view.design), linked, _floats(module.dynamics), log_noise, first
+    )
+    values += np.float32(module.n_states) * np.log(noise.values.sum(axis=1))
+    transfer = np.empty((len(z), z.shape[2], z.shape[2]), np.float32)
+    return Candidates(z, transfer, *readout.weigh(delta, values, noise.values, linked, before, transfer))
 
 
-def candidates_of_last_row(
-    module: GdmModule, rows: Rows, view: RowsView, noise: Tensor, temperature: float
-) -> tuple[Array, Array]:
-    """Return the transfer [S, S] into the last row's candidates, and their states [S, K].
-
-    The transfer is [1, S] for a first row. `noise` is that of `same_noise`.
-    """
-    begin = max(0, len(rows) - 2)
-    rows, view = rows.piece(begin, len(rows)), view.piece(begin, len(rows))
-    chain = _Chain(module, rows, view, noise, temperature)
-    transfer = chain.transfer_of_last()
-    return transfer if len(rows) > 1 else transfer.mean(0, keepdims=True), _floats(chain.z[-1].T)
-
-
-class _Chain:
-    """Candidates of rows, from noise [R or 1, K, S].
-
-    Arrays are [R, K, S], since sums over a short last axis are slow. A transfer is exp(u_j + v_s) m_js^-K with
-    m_js = sum_k exp(delta_jk - top_j) E_ks, so it needs no logarithm.
-    """
-
-    def __init__(self, module: GdmModule, rows: Rows, view: RowsView, exponential: Tensor, temperature: float) -> None:
-        self.k, self.n_samples = int(exponential.shape[1]), int(exponential.shape[2])
-        self.z = torch.softmax((view.posterior[..., None] - exponential.log()) / temperature, 1)  # [R, K, S]
-        draws = self.z.permute(2, 0, 1)
-        # for each candidate before: delta = prior - posterior logits [R, K, S_j]
-        delta = (module.prior_logits(view.context, draws, rows) - view.posterior).permute(1, 2, 0)
-        top = delta.amax(1, keepdim=True)
-        delta = delta - top
-        of_before = delta.sum(1)  # [R, S_j] u
-        total = exponential.sum(1).log()  # [R or 1, S]
-        of_next = module.log_likelihood_of_draws(draws, view.design, rows).T + self.k * total  # [R, S_s] v
-        best_before, best_next = of_before.amax(1), of_next.amax(1)
-        self._scale = (best_before + best_next).numpy(force=True)  # [R]
-        self._left = _floats(delta.exp_() * self._root(best_before, of_before))  # [R, K, S_j]
-        self._right = _floats(exponential * self._root(best_next, of_next))  # [R, K, S_s]
-        self._linked = (rows.age > 0).numpy(force=True)
-        self._transfer: Array = np.empty((0, 0, 0), np.float32)  # [R, S_j, S_s]
-
-    def _root(self, best: Tensor, values: Tensor) -> Tensor:
-        """Return exp((best - values) / K) [R, 1, S]; terms at the upper limit have no weight."""
-        return ((best[:, None] - values) / self.k).clamp_(max=_MAX_EXPONENT).exp_()[:, None]
-
-    def forward(self, before: Array | None) -> tuple[Array, Array]:
-        """Return filtered weights [R, S] of the candidates, and the log-likelihood [R].
-
-        before   [S] weights of the first row if they are known; its own transfer is then ignored
-        """
-        self._transfer = np.empty((len(self.z), self.n_samples, self.n_samples), np.float32)
-        first = np.zeros(0, np.float32) if before is None else before
-        weights, found = readout.weigh(self._left, self._right, self._linked, first, self._transfer)
-        return weights, found + self._scale - math.log(self.n_samples)
-
-    def transfer_of_last(self) -> Array:
-        """Return the transfer [S_j, S_s] of the last row."""
-        out = np.empty((1, self.n_samples, self.n_samples), np.float32)
-        readout.weigh(self._left[-1:], self._right[-1:], self._linked[-1:], np.zeros(0, np.float32), out)
-        return out[0]
-
-    def smoothed(self, weights: Array) -> Tensor:
-        """Return the posterior mean [R, K] of z from filtered weights and all later rows."""
-        return torch.as_tensor(readout.smooth(self._transfer, self._linked, weights, _floats(self.z))).to(self.z)
+def _linked(rows: Rows) -> npt.NDArray[np.bool_]:
+    """Return which rows [R] follow the row before."""
+    linked: npt.NDArray[np.bool_] = (rows.age > 0).numpy(force=True)
+    return linked
 
 
 def _floats(values: Tensor) -> Array:

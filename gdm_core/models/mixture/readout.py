@@ -124,7 +124,7 @@ def log_ratio(prior: Tensor, posterior: Tensor, noise: Tensor) -> Tensor:
 @lru_cache(maxsize=16)
 def _even_noise(k: int) -> Tensor:
     """Return Gumbel noise [S, K] from a low-discrepancy sequence."""
-    return torch.as_tensor(-np.log(-np.log(np.clip(even_points(_DRAWS, k).numpy(), 1e-9, 1 - 1e-9))))
+    return torch.as_tensor(-np.log(-np.log(np.clip(even_points(_DRAWS, k), 1e-9, 1 - 1e-9))))
 
 
 @torch.no_grad()
