@@ -25,7 +25,7 @@ from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, with_
 from .readers.quality import LOW_SCORE, QualityReport, channel_quality, outlier_mask, percent
 from .readers.roles import Role, columns_with, find_recording_columns, format_cell, is_numeric, numeric_values
 from .readers.source import Readable, open_source
-from .tables import MAX_TRIALS, Table
+from .tables import Table
 from .tables import read as read_table
 
 __all__ = [
@@ -126,25 +126,12 @@ def _find_recordings(table: Table) -> tuple[list[tuple[str, npt.NDArray[np.int64
         name: first_of([format_cell(value) for value in table.frame[name].dropna().unique()], 3) for name in others
     }
     notes = [f"{name!r} ({examples}) does not separate recordings and was ignored" for name, examples in values.items()]
-    if not used:
-        return [(table.name, np.arange(table.n_rows))], notes
-    grouped = table.frame.groupby(used, sort=False, observed=True)
-    key = grouped.ngroup().fillna(-1).to_numpy(np.int64)
-    if (n := int(key.max()) + 1) > MAX_TRIALS:
-        raise DataError(
-            f"The columns {' and '.join(used)} would split {table.name} into {n:,} recordings; the limit is {MAX_TRIALS:,}. "
-            "Remove the column that does not name recordings."
-        )
-    rows = [np.flatnonzero(key == k) for k in range(n)]
-    firsts = table.frame[used].iloc[[int(its[0]) for its in rows]]
-    named = [
-        ", ".join(f"{name} {format_cell(value)}" for name, value in zip(used, row, strict=True))
-        for row in firsts.to_numpy()
-    ]
-    notes.insert(0, f"{' and '.join(map(repr, used))} separate {n:,} recordings; each is a trial")
-    if lost := int((key < 0).sum()):
-        notes.append(f"{lost:,} of {len(key):,} rows without a recording were left out")
-    return list(zip(named, rows, strict=True)), notes
+    trials = table.group_rows(used)
+    if used:
+        notes.insert(0, f"{' and '.join(map(repr, used))} separate {len(trials):,} recordings; each is a trial")
+    if lost := table.n_rows - sum(len(rows) for _, rows in trials):
+        notes.append(f"{lost:,} of {table.n_rows:,} rows without a recording were left out")
+    return trials, notes
 
 
 def read_any(
@@ -204,12 +191,15 @@ def clean(
     if table.recordings:  # gaps never span two recordings
         return _join(table, [clean(part, min_score, drop_outliers, fill_seconds) for part in table.split()])
     notes = list(table.notes)
-    flat = np.array(table.masked(min_score), dtype=np.float32).reshape(table.n_frames, -1)  # [T, A * 2 * P]
+    xy = np.array(table.xy, dtype=np.float32)
+    points = xy.swapaxes(2, 3)  # [T, A, P, 2]
+    if min_score > 0 and table.scores is not None:
+        points[np.asarray(table.scores) < min_score] = np.nan  # NaN scores are not low
     if drop_outliers:
-        out = outlier_mask(flat).reshape(np.shape(table.xy)).any(axis=2)  # remove both coordinates of a part
-        flat.reshape(np.shape(table.xy)).swapaxes(2, 3)[out] = np.nan
+        out = outlier_mask(xy.reshape(len(xy), -1)).reshape(xy.shape).any(axis=2)  # remove both coordinates of a part
+        points[out] = np.nan
         notes.append(f"{int(out.sum()):,} outlying keypoints count as missing")
-    xy, filled = fill_parts(flat.reshape(np.shape(table.xy)), table.rate_hz, fill_seconds)
+    xy, filled = fill_parts(xy, table.rate_hz, fill_seconds)
     if filled.any():
         notes.append(describe_filled(filled))
         filled = filled if table.filled is None else filled | table.filled

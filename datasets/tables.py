@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from gdm_core.maths.repeats import Repeats
 from gdm_core.text import first_of, plural
 from gdm_core.trials import Trial, Trials, working_precision
 
+from . import nascar
 from .readers.doubts import Answers, Doubt, require_answers, unanswered
 from .readers.formats import READABLE, read_frame
 from .readers.kinds import refuse_other_tables
@@ -35,7 +37,7 @@ from .readers.source import Readable, open_source, path_within
 from .readers.timing import Clock, Times, clock_from_steps, describe_times, nearest_sample, read_times, resample
 
 __all__ = [
-    "READABLE", "TEMPLATES", "Answers", "Clock", "Doubt", "QualityReport", "Role", "Table", "Understanding",
+    "EXAMPLE", "READABLE", "TEMPLATES", "Answers", "Clock", "Doubt", "QualityReport", "Role", "Table", "Understanding",
     "path_within", "read", "template",
 ]  # fmt: skip
 
@@ -115,7 +117,7 @@ class Table:
         checked = self._check_roles(roles)
         key = tuple(checked.items())
         if key not in self._understood:
-            self._understood[key] = self.understand_trials(checked, self._groups(checked))
+            self._understood[key] = self.understand_trials(checked, self.group_rows(columns_with(checked, Role.GROUP)))
         return self._understood[key]
 
     def understand_trials(self, roles: dict[str, Role], trials: Sequence[tuple[str, Rows]]) -> Understanding:
@@ -262,22 +264,26 @@ class Table:
         codes, words = pd.factorize(column, sort=True)  # NaN becomes -1, unlabelled
         return codes.astype(np.int64), tuple(format_cell(value) for value in words)
 
-    def _groups(self, roles: Mapping[str, Role]) -> list[tuple[str, npt.NDArray[np.int64]]]:
-        """Return (name, rows) of each trial in order of appearance, without ungrouped rows."""
-        name = columns_with(roles, Role.GROUP)
-        if not name:
+    def group_rows(self, columns: Sequence[str]) -> list[tuple[str, Rows]]:
+        """Return (name, rows) of each combination of values in these columns, in order of appearance.
+
+        Rows without a value are left out; without columns, all rows are one group.
+        """
+        if not columns:
             return [(self.name, np.arange(self.n_rows))]
-        codes, words = pd.factorize(self.frame[name[0]])
-        if len(words) > MAX_TRIALS:
+        codes = self.frame.groupby(list(columns), sort=False, observed=True).ngroup().fillna(-1).to_numpy(np.int64)
+        named = " and ".join(map(repr, columns))
+        if (n := int(codes.max()) + 1) > MAX_TRIALS:
             raise DataError(
-                f"The column {name[0]!r} would split the table into {len(words):,} trials; the limit is {MAX_TRIALS:,}. "
-                "Assign another role."
+                f"{named} would split {self.name} into {n:,} trials; the limit is {MAX_TRIALS:,}. Assign the role ignore."
             )
-        if len(words) == 0:
-            raise DataError(f"The group column {name[0]!r} is empty. Assign the role ignore.")
+        if n == 0:
+            raise DataError(f"{named} is empty in every row. Assign the role ignore.")
         order = np.argsort(codes, kind="stable")
-        bounds = np.searchsorted(codes[order], np.arange(len(words) + 1))
-        return [(f"{name[0]} {format_cell(words[i])}", order[bounds[i] : bounds[i + 1]]) for i in range(len(words))]
+        rows = np.split(order, np.searchsorted(codes[order], np.arange(n + 1)))[1:-1]
+        firsts = self.frame[list(columns)].iloc[[its[0] for its in rows]].astype(object).to_numpy()
+        words = [[f"{name} {format_cell(v)}" for name, v in zip(columns, row, strict=True)] for row in firsts]
+        return [(", ".join(word), its) for word, its in zip(words, rows, strict=True)]
 
 
 def read(source: Readable, name: str | None = None, sheet: str | None = None, answers: Answers | None = None) -> Table:
@@ -353,17 +359,16 @@ def _resample_trial(
 
 
 # ---- example files with invented values -----------------------------------------------------------------------------
-def _write_table() -> str:
-    """Return two trials of two channels that oscillate fast, then slowly, with labels."""
-    n, noise = 60, np.random.default_rng(0).normal(0, 0.02, (2, 60, 2))
-    fast = np.arange(n) < n // 2
-    phase = np.cumsum(np.where(fast, 0.8, 0.2))
+def _write_example() -> str:
+    """Return labelled sensors of six simulated trials."""
+    emission, words = nascar.emission(4, seed=0), ("right turn", "left turn", "upper straight", "lower straight")
     trials = []
-    for trial in range(2):
-        y = np.column_stack([np.cos(phase + trial), np.sin(phase + trial)]) + noise[trial]
-        columns = {"trial": trial + 1, "time": np.arange(n) / 30, "channel 1": y[:, 0], "channel 2": y[:, 1]}
-        trials.append(pd.DataFrame(columns).round(4).assign(label=np.where(fast, "fast", "slow")))
-    return str(pd.concat(trials).to_csv(index=False))
+    for number in range(6):
+        trial = nascar.simulate("standard", 600, seed=number, emission=emission, noise=0.07)
+        columns: dict[str, Any] = {"trial": number + 1, "time": (np.arange(600) / 30).round(4)}
+        columns |= {f"sensor {j + 1}": values.round(4) for j, values in enumerate(trial.y.T)}
+        trials.append(pd.DataFrame(columns | {"label": np.array(words)[trial.labels]}))
+    return str(pd.concat(trials, ignore_index=True).to_csv(index=False))
 
 
 def _write_deeplabcut() -> str:
@@ -381,9 +386,11 @@ def _write_deeplabcut() -> str:
     return str(pd.DataFrame(columns, frames).round(2).rename_axis(levels, axis=1).to_csv())
 
 
-TEMPLATES: dict[str, Callable[[], str]] = {"table.csv": _write_table, "deeplabcut.csv": _write_deeplabcut}
+EXAMPLE = "example.csv"
+TEMPLATES: dict[str, Callable[[], str]] = {EXAMPLE: _write_example, "deeplabcut.csv": _write_deeplabcut}
 
 
+@cache
 def template(name: str) -> bytes:
     """Return the content of an example file of TEMPLATES."""
     if name not in TEMPLATES:

@@ -15,9 +15,10 @@ _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d.%m.%y", "%Y.%m.%d", "%m/%d/%Y", "%d/%m/%Y"
 _TIMES = ("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", " %I:%M:%S %p", " %I:%M:%S.%f %p", " %I:%M %p", " %H%M%S",
           " %H:%M:%S%z", " %H:%M:%S.%f%z", "%H%M%S", "%H%M")  # fmt: skip
 _TWINS = {"%m/%d": "%d/%m", "%d/%m": "%m/%d", "%d-%m": "%m-%d", "%m-%d": "%d-%m"}
+CLOCKS = ("minutes and seconds", "hours and minutes")  # readings of two numbers
 _ORDERS = {"%d": "day first", "%m": "month first"}
 _CLOCK = r"^[-+]?\d{1,4}:\d{1,2}(:\d{1,2})?([.,]\d+)?$"
-_SPAN = r"^[-+]?\d+ days?( [-+]?\d+:\d+:\d+(\.\d+)?)?$"  # as pandas writes it
+_SPAN = r"^([-+]?\d+ days?)?( ?[-+]?\d+:\d+:\d+(\.\d+)?)?$"  # as pandas and Python write it
 _HALF_DAY = r"^\d{1,2}:\d{2}(:\d{2})?(\.\d+)? ?[apAP]\.?[mM]\.?$"
 _LAST_COLON = re.compile(r"(?<=:\d\d):(?=\d{3,6}$)")
 _ZONED = r"^\d{1,2}:\d{2}:\d{2}(\.\d+)?[-+]\d\d:?\d\d$"  # a time of day with its time zone
@@ -40,9 +41,12 @@ def parse_times(text: pd.Series[Any]) -> Readings | None:
     if sample.str.contains(_LAST_COLON).any():  # milliseconds after a colon
         text = text.str.replace(_LAST_COLON, ".", regex=True)
         sample = sample_of(text)
-    for pattern, parse in ((_CLOCK, _parse_clock), (_SPAN, _parse_span)):
-        if sample.str.match(pattern).mean() > 0.5:
-            return parse(text)
+    if sample.str.contains("day").any():
+        spans = text.str.replace("(?<=day),|(?<=days),", "", regex=True)
+        if (spanned := spans.str.match(_SPAN)).mean() > 0.5:
+            return {"": pd.to_timedelta(spans.where(spanned), errors="coerce")}
+    if sample.str.match(_CLOCK).mean() > 0.5:
+        return _parse_clock(text)
     if sample.str.match(_HALF_DAY).mean() > 0.5:
         return parse_times("1970-01-01 " + text.str.replace(r" ?([ap])\.?m\.?$", r" \1m", regex=True, case=False))
     if _valid(sample, "ISO8601") > 0.5:
@@ -62,13 +66,17 @@ def is_clock(text: pd.Series[Any]) -> bool:
 
 
 def _plain(text: pd.Series[Any]) -> pd.Series[Any]:
-    """Write dates and times with one space between them, a decimal point and no time zone name."""
+    """Write dates and times with one space between them, a decimal point and no time zone name that all share."""
+    text = text.str.replace(r" ?\[[^\]]*\]$", "", regex=True)
+    zones = text.str.extract(r"(?<=\d) ?([A-Z]{3,4})$")[0]
+    if zones.nunique() == 1:
+        text = text.str.removesuffix(zones.dropna().iloc[0])
     rules = (
         (r"^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? ", ""),
         (r"(?<=\d),(?=\d+:)", " "),
         (r"(?<=\d),(?=\d)", "."),
         (r"(?<=\d)[,T_ ]+(?=\d)", " "),
-        (r" ?(Z|UTC|GMT)$", ""),
+        (r" ?Z?$", ""),
     )
     for pattern, new in rules:
         text = text.str.replace(pattern, new, regex=True)
@@ -115,10 +123,6 @@ def _valid(sample: pd.Series[Any], way: str) -> float:
     return float(_parse_dates(sample, way).notna().mean())
 
 
-def _parse_span(text: pd.Series[Any]) -> Readings:
-    return {"": pd.to_timedelta(text.where(text.str.match(_SPAN)), errors="coerce")}
-
-
 def _parse_clock(text: pd.Series[Any]) -> Readings:
     """Parse h:m:s, m:s.fff, and the ambiguous m:s or h:m."""
     parts = text.str.replace(",", ".").str.extract(r"^([-+]?)(\d{1,4}):(\d{1,2})(?::(\d{1,2}))?(\.\d+)?$")
@@ -131,7 +135,7 @@ def _parse_clock(text: pd.Series[Any]) -> Readings:
     hours = (first * 3600 + second * 60 + fraction).where(short, minutes)
     seconds, other = (pd.Series(pd.to_timedelta(sign * values.where(low), unit="s")) for values in (minutes, hours))
     certain = not short.any() or not short.all() or fraction.any() or first.max() > 23
-    return {"": seconds} if certain else {"minutes and seconds": seconds, "hours and minutes": other}
+    return {"": seconds} if certain else dict(zip(CLOCKS, (seconds, other), strict=True))
 
 
 def compact_dates(values: npt.NDArray[np.float64]) -> pd.Series[Any] | None:

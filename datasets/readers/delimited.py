@@ -192,8 +192,8 @@ def read_delimited(
     names, notes = unique_names(header)
     widths = Counter(len(row) for row in layout.rows)
     if widths.most_common(1)[0][0] == len(names) + 1:  # rows end in a delimiter, or start with an unnamed row number
-        trailing = all(not row[-1].strip() for row in layout.rows if len(row) == len(names) + 1)
-        names = [*names, "column after the last"] if trailing else ["row", *names]
+        firsts = [row[0] for row in layout.rows]
+        names = ["row", *names] if _may_name_rows(firsts) else [*names, "column after the last"]
     source.check_size(columns=len(names))
     if len(layout.rows[0]) > len(names):  # pandas would spend seconds on building an index
         raise _too_many_fields(source, names)
@@ -210,6 +210,12 @@ def read_delimited(
     ):
         notes += [note] if said else []
     return read_body(source, layout, names), notes, layout.doubts, layout.rate_hz
+
+
+def _may_name_rows(cells: list[str]) -> bool:
+    """Return True if cells are names of rows: different words, or numbers that count rows."""
+    counts = [str(int(cells[0]) + i) for i in range(len(cells))] if cells[0].strip().isdigit() else cells
+    return len(set(cells)) == len(cells) and (cells == counts) and not any("." in cell for cell in cells)
 
 
 def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
@@ -308,9 +314,7 @@ def compact(frame: pd.DataFrame, thousands: str = "") -> pd.DataFrame:
             if thousands and (grouped := words.str.match(GROUPED[thousands])).any():
                 words = words.mask(grouped, words.str.replace(thousands, "", regex=False))
             columns[name] = words.where(column.notna(), None).astype("category")
-        elif column.dtype == np.float64 and not (
-            looks_like_time(str(name).strip().lower()) or _needs_double(column.to_numpy())
-        ):
+        elif column.dtype == np.float64 and not (looks_like_time(str(name)) or _needs_double(column.to_numpy())):
             with np.errstate(over="ignore"):  # overflow becomes infinite, which counts as missing
                 columns[name] = column.astype(np.float32)
         else:

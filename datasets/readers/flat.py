@@ -26,8 +26,8 @@ _ANIMALS = _words(
     "stimulus focal"
 )
 _LAST = re.compile(r"^(?P<stem>.+?)[ _.\-]+(?P<axis>x|y|z|likelihood|score|confidence|p)$", re.IGNORECASE)
-_FIRST = re.compile(r"^(?P<axis>x|y|z)(?:[ _.\-]+(?=\D)|(?=\d))(?P<stem>.+)$", re.IGNORECASE)
-_BRACKETS = re.compile(r" *[(\[][^)\]]*[)\]]$")  # a unit
+_FIRST = re.compile(r"^(?P<axis>x|y|z)(?:[ _.\-]+|(?=\d))(?P<stem>.+)$", re.IGNORECASE)
+_BRACKETS = re.compile(r"( *[(\[][^)\]]*[)\]])+$")  # units
 _WORDS = re.compile(r"[ _.\-]+")
 _MOST_ANIMALS = 50
 _MOST_WORDS = 3  # in the name of an animal

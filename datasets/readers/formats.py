@@ -95,6 +95,10 @@ def _write_cell(cell: Any) -> str:
 READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
 
 _RATES = ("rate_hz", "rate", "fs", "fps", "sampling_rate", "sample_rate", "sfreq")
+_AXES = {
+    2: ("channels, time", "time, channels"),
+    3: ("trials, channels, time", "trials, time, channels", "time, channels, trials", "time, trials, channels"),
+}  # orders, by number of axes
 _NAMES = ("channels", "channel_names", "names", "columns")  # NPZ arrays of channel names
 
 
@@ -159,7 +163,7 @@ def _read_npz(source: Source, answers: Answers) -> Parsed:
     y = arrays.pop(main)
     rates = [float(arrays.pop(key).item()) for key in _RATES if key in arrays and arrays[key].size == 1]
     rate = next((value for value in rates if 0 < value < np.inf), None)
-    y, doubts = _time_before_channels(y, arrays, answers)
+    y, doubts = _sort_axes(y, arrays, answers)
     columns: dict[str, npt.NDArray[Any]] = {}
     if y.ndim == 3:
         columns["trial"] = np.repeat(np.arange(y.shape[0]), y.shape[1])
@@ -190,19 +194,20 @@ def _read_npz(source: Source, answers: Answers) -> Parsed:
     return Parsed(compact(frame), notes, doubts=doubts, rate_hz=rate)
 
 
-def _time_before_channels(
+def _sort_axes(
     y: npt.NDArray[Any], arrays: dict[str, npt.NDArray[Any]], answers: Answers
 ) -> tuple[npt.NDArray[Any], tuple[Doubt, ...]]:
-    """Return an array with time before channels, and a doubt if it has more channels than samples."""
-    if y.ndim not in (2, 3) or y.shape[-2] >= y.shape[-1]:
+    """Return an array with axes (trials,) time, channels, and a doubt unless time is clearly the longest axis."""
+    if y.ndim not in _AXES or y.shape[-2] > max(y.shape[:-2] + y.shape[-1:]):
         return y, ()
-    lengths = {value.shape[0] for value in arrays.values() if value.ndim == 1}
-    if y.shape[-2] in lengths and y.shape[-1] not in lengths:  # one array has a value per sample
+    lengths = {value.shape[0] for key, value in arrays.items() if value.ndim == 1 and key not in _NAMES}
+    timed = [axis for axis, n in enumerate(y.shape) if n in lengths] or [int(np.argmax(y.shape))]
+    if lengths and timed == [y.ndim - 2]:
         return y, ()
-    first = "trials, " if y.ndim == 3 else ""
-    doubt = Doubt("axes", f"What are the axes of the array of shape {y.shape}?",
-                  (f"{first}channels, time", f"{first}time, channels"))  # fmt: skip
-    return (np.swapaxes(y, -1, -2) if doubt.chosen(answers) == doubt.choices[0] else y), (doubt,)
+    orders = sorted(_AXES[y.ndim], key=lambda axes: axes.split(", ").index("time") not in timed)
+    doubt = Doubt("axes", f"What are the axes of the array of shape {y.shape}?", tuple(orders))
+    axes = doubt.chosen(answers).split(", ")
+    return y.transpose([axes.index(axis) for axis in ("trials", "time", "channels")[-y.ndim :]]), (doubt,)
 
 
 def _to_plain_type(values: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]:

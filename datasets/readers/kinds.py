@@ -9,9 +9,8 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .roles import Role, columns_with, is_numeric, numeric_values
+from .roles import Role, columns_with, is_named, is_numeric, numeric_values, plain_name
 
-_KEY = re.compile(r"^(recording|file|file ?name|video|animal|subject|mouse|rat|participant|id)s?$")
 _FILE = re.compile(r"^(recording|file|file ?name|video)s?$")
 _IMAGE = re.compile(r"\.(?:png|jpe?g|tiff?|bmp)$", re.IGNORECASE)
 _CONDITION = re.compile(r"^(group|treatment|condition|drug|dose|dosage|sex|genotype|strain|cohort)s?$")
@@ -23,7 +22,7 @@ _MOST = 1_000  # rows of a sheet
 
 def refuse_other_tables(frame: pd.DataFrame, roles: dict[str, Role], name: str) -> None:
     """Raise DataError with advice for a table that has no samples."""
-    keys = {str(column): str(column).strip().lower() for column in frame.columns}
+    keys = {str(column): plain_name(str(column)) for column in frame.columns}
     timed = bool(columns_with(roles, Role.TIME))
     channels = columns_with(roles, Role.CHANNEL, Role.POSITION)
     if (
@@ -32,7 +31,7 @@ def refuse_other_tables(frame: pd.DataFrame, roles: dict[str, Role], name: str) 
         and columns_with(roles, Role.LABEL)
     ):
         raise DataError(f"{name} is a table of bouts. Upload the recording, and this file as its labels.")
-    ids = [column for column, key in keys.items() if _KEY.match(key) and frame[column].is_unique]
+    ids = [column for column in keys if is_named(column, "animal", "recording") and frame[column].is_unique]
     conditions = [column for column, key in keys.items() if _CONDITION.match(key)]
     files = [column for column in ids if (_FILE.match(keys[column]) or not timed) and not is_numeric(frame[column])]
     named = any(not frame[column].astype(str).str.contains(_IMAGE).any() for column in files)  # not one for each frame

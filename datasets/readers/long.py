@@ -11,13 +11,8 @@ import pandas as pd
 from gdm_core.text import plural
 
 from .dates import is_clock, parse_times
-from .roles import format_cell, is_numeric, is_time_column, looks_like_time, numeric_values
+from .roles import format_cell, is_named, is_numeric, is_time_column, looks_like_time, numeric_values
 
-_RECORDING = re.compile(r"^(recording|session|trial|video|file)([ _]?(id|no|number|name))?$")
-_TRACK = re.compile(r"^(track|individual|instance)s?([ _]?(id|no|number|name|idx))?$")
-_ANIMAL = re.compile(r"^(animal|mouse|rat|fly|fish|subject)s?([ _]?(id|no|number|name|idx))?$")
-_PART = re.compile(r"^(body[ _]?part|part|key[ _]?point|node)s?([ _]?(name|id))?$")
-_SIGNAL = re.compile(r"^(sensor|channel|variable|signal|parameter|measure(ment)?)s?([ _]?(name|id))?$")
 _TOTAL = re.compile(r"(grand )?(total|sum|mean|average|median|std|sd|min|max|summe|mittelwert)s?:?$", re.IGNORECASE)
 _MILLISECONDS = re.compile(r"^(ms|msecs?|millis(econds?)?)$", re.IGNORECASE)
 _MOST = 1_000  # different values
@@ -28,14 +23,14 @@ def widen(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...], list[str]
 
     Rows of one step differ in a column such as track, bodypart or sensor. Other tables are returned as they are.
     """
-    lower = {str(name): str(name).strip().lower() for name in frame.columns}
-    times = [name for name, key in lower.items() if looks_like_time(key) and frame[name].duplicated().any()]
-    animals = [name for name, key in lower.items() if _TRACK.match(key) or _ANIMAL.match(key)]
-    ids = [*animals, *(name for name, key in lower.items() if _PART.match(key) or _SIGNAL.match(key))]
-    ids = [name for name in ids if 1 < frame[name].nunique() <= _MOST or _PART.match(lower[name])]
-    if len(times) != 1 or not ids or frame[ids].isna().any(axis=None) or not _takes_turns(frame, ids, lower):
+    names = [str(name) for name in frame.columns]
+    times = [name for name in names if looks_like_time(name) and frame[name].duplicated().any()]
+    animals = _find(names, "track", "animal")
+    parts, signals = _find(names, "part"), _find(names, "signal")
+    ids = [name for name in (*animals, *parts, *signals) if 1 < frame[name].nunique() <= _MOST or name in parts]
+    if len(times) != 1 or not ids or frame[ids].isna().any(axis=None) or not _takes_turns(frame, ids):
         return frame, (), []
-    keys = [name for name, key in lower.items() if _RECORDING.match(key)] + times
+    keys = [name for name in _find(names, "recording") if frame[name].nunique() <= len(frame) // 2] + times
     if frame.duplicated([*keys, *ids]).any() or not frame.duplicated(keys).any():
         return frame, (), []
     step = frame.groupby(keys, sort=False, observed=True, dropna=False).ngroup().to_numpy()
@@ -44,19 +39,23 @@ def widen(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...], list[str]
     labels = [
         [format_cell(value) for value in row] for row in frame.loc[~found.cumcount().astype(bool), ids].to_numpy()
     ]
-    values = [name for name in lower if name not in (*keys, *ids) and is_numeric(frame[name])]
-    shared = [name for name in lower if name not in (*ids, *values)]
+    values = [name for name in names if name not in (*keys, *ids) and is_numeric(frame[name])]
+    shared = [name for name in names if name not in (*ids, *values)]
     columns: dict[str, Any] = {name: frame.loc[~frame.duplicated(keys), name].reset_index(drop=True) for name in shared}
     for i, label in enumerate(labels):
         rows = which == i
         for name in values:
             wide = np.full(n_steps, np.nan)
             wide[step[rows]] = numeric_values(frame[name])[rows]
-            single = len(values) == 1 and not _PART.match(lower[ids[-1]])
+            single = len(values) == 1 and ids[-1] not in parts
             columns[" ".join(label) if single else f"{' '.join(label)}_{name}"] = wide
     note = f"{len(frame):,} rows with {' and '.join(map(repr, ids))} became {n_steps:,} time steps"
     whose = [label[0] for label in labels] if ids[0] in animals else []
     return pd.DataFrame(columns), tuple(dict.fromkeys(whose)), [note]
+
+
+def _find(names: list[str], *kinds: str) -> list[str]:
+    return [name for name in names if is_named(name, *kinds)]
 
 
 def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -105,7 +104,7 @@ def drop_remarks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         rows = frame[blank]
         clocks = [name for name in frame.columns if name not in numeric and is_time_column(frame[name])]
         text = rows[numeric].notna().any(axis=1) | ~rows[clocks].astype(str).apply(_has_digits).all(axis=1)
-        timed = any(looks_like_time(str(name).strip().lower()) for name in [*numeric, *clocks])
+        timed = any(looks_like_time(str(name)) for name in [*numeric, *clocks])
         out[blank] |= text.to_numpy() | (timed & rows.isna().all(axis=1).to_numpy())
     note = f"{plural(int(out.sum()), 'row')} of totals, remarks or nothing left out"
     return (frame[~out].reset_index(drop=True), [note]) if out.any() else (frame, [])
@@ -115,9 +114,9 @@ def _has_digits(cells: pd.Series[Any]) -> pd.Series[Any]:
     return cells.str.contains(r"\d", regex=True)
 
 
-def _takes_turns(frame: pd.DataFrame, ids: list[str], lower: dict[str, str]) -> bool:
+def _takes_turns(frame: pd.DataFrame, ids: list[str]) -> bool:
     """Return True unless an animal's rows are together: those may be recordings."""
-    if any(not _ANIMAL.match(lower[name]) for name in ids):
+    if _find(ids, "animal") != ids:
         return True
     codes = frame.groupby(ids, sort=False, observed=True).ngroup().to_numpy()
     return bool((np.diff(codes) != 0).mean() > 0.5)

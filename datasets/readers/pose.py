@@ -119,50 +119,36 @@ class KeypointTable:
             self, xy=self.xy[start:stop], scores=scores, labels=labels, filled=filled, name=name, recordings=()
         )
 
-    def to_trial(self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0) -> Trial:
-        """Convert a single recording to a Trial.
+    def to_trials(self, features: FeatureSet = "keypoints", scaling: Scaling = "auto") -> Trials:
+        """Convert each recording to a trial; raise DataError in doubt.
 
         features   "keypoints": all coordinates, as in the paper; "egocentric": shape, speed and relation to the partner
         scaling    for keypoints: "image" divides by width and height, "pixels" does not scale, "auto" is "image" if the
                    size is known
-        min_score  parts with a lower score count as missing
         """
-        if self.recordings:
-            raise DataError(
-                f"{self.name!r} has {len(self.recordings)} recordings, so it needs several trials. Use to_trials."
-            )
         require_answers(self.name, self.doubts, {})
-        xy = self.masked(min_score)
+        made = tuple(part._to_trial(features, scaling) for part in self.split())
+        return Trials(made, self.name, self.label_names)
+
+    def _to_trial(self, features: FeatureSet, scaling: Scaling) -> Trial:
         if features == "egocentric":
-            y, channels = egocentric_features(np.asarray(xy, np.float32), self.animals, self.parts, self.rate_hz)
+            y, channels = egocentric_features(np.asarray(self.xy, np.float32), self.animals, self.parts, self.rate_hz)
         elif features == "keypoints":
-            y, channels = self._scaled(xy, scaling).reshape(self.n_frames, -1), self.channels  # [T, A * 2 * P]
+            y, channels = self._scaled(scaling).reshape(self.n_frames, -1), self.channels  # [T, A * 2 * P]
         else:
             raise ConfigError(f"features is {features!r}; choose 'keypoints' or 'egocentric'.")
         trial = Trial(y, self.rate_hz, channels, labels=self.labels, name=self.name, start_seconds=self.start_seconds)
-        return with_recipe(f"{self.recipe}, {features}, {scaling}, {min_score!r}", trial) if self.recipe else trial
+        # results that ship know the last number
+        return with_recipe(f"{self.recipe}, {features}, {scaling}, 0.0", trial) if self.recipe else trial
 
-    def to_trials(
-        self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0
-    ) -> Trials:
-        """Convert each recording to a trial, with the arguments of `to_trial`."""
-        return KeypointSet(self.split(), self.name).to_trials(features, scaling, min_score)
-
-    def masked(self, min_score: float) -> FloatArray:
-        """Return `xy` [T, A, 2, P] with NaN for parts that score below `min_score`."""
-        if min_score <= 0 or self.scores is None:
-            return self.xy
-        low = np.asarray(self.scores) < min_score  # [T, A, P]; NaN scores are not low
-        return np.where(low[:, :, None, :], np.float32(np.nan), self.xy)
-
-    def _scaled(self, xy: FloatArray, scaling: Scaling) -> npt.NDArray[Any]:
+    def _scaled(self, scaling: Scaling) -> npt.NDArray[Any]:
         if scaling not in ("auto", "pixels", "image"):
             raise ConfigError(f"scaling is {scaling!r}; choose 'auto', 'pixels' or 'image'.")
         if scaling == "pixels" or (scaling != "image" and self.image_size is None):
-            return xy
+            return self.xy
         if self.image_size is None:
             raise DataError(f"Recording {self.name!r} has no image size. Use scaling='pixels'.")
-        return xy / np.asarray(self.image_size, dtype=np.float32)[:, None]
+        return self.xy / np.asarray(self.image_size, dtype=np.float32)[:, None]
 
 
 def finish_table(table: KeypointTable, rate_hz: float | None) -> KeypointTable:
@@ -246,9 +232,7 @@ class KeypointSet:
         """Number of frames of all recordings."""
         return sum(table.n_frames for table in self.tables)
 
-    def to_trials(
-        self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0
-    ) -> Trials:
-        """Convert all recordings to Trials, with the arguments of `KeypointTable.to_trial`."""
-        trials = tuple(table.to_trial(features, scaling, min_score) for table in self.tables)
+    def to_trials(self, features: FeatureSet = "keypoints", scaling: Scaling = "auto") -> Trials:
+        """Convert all recordings to Trials, with the arguments of `KeypointTable.to_trials`."""
+        trials = tuple(trial for table in self.tables for trial in table.to_trials(features, scaling))
         return Trials(trials, self.name, self.tables[0].label_names)

@@ -111,23 +111,32 @@ _TIME = re.compile(
 )
 _CLOCK = re.compile(r"time|clock")
 _COUNTER = re.compile(r"count|seq|index|idx|number|packet|sample|record|frame")
-_FRAME = re.compile(
-    r"^(frames?|(frame|sample)[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
-)
 _FRAME_NUMBER = re.compile(r"^(frames?|frame[ _]?(no|number|index|idx|id))$")
-_INDEX = re.compile(r"^(unnamed: ?0|level_0|__index_level_0__)$")
-_ROW_NUMBER = re.compile(
-    r"^(column 1|row|record|unnamed: ?0|index|level_0|__index_level_0__|#|no\.?|nr\.?)$"
-)  # if it counts rows
+_INDEX = re.compile(
+    r"^(frames?|(frame|sample)[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|coords|scorer|bodyparts|unnamed: ?0|"
+    r"level_0|__index_level_0__)$"
+)
 _LABEL = re.compile(
     r"label|syllable|cluster|behaviou?r|annotation|class$|state$|action$|activity|event$|target$|_prediction$"
 )
-_GROUP = re.compile(
-    r"^(trial|session|subject|animal|mouse|rat|id|group|recording|run|lap|segment|video|driver|file|episode|bout|fold|"
-    r"sequence|series|participant|patient)([ _]?(id|no|number|name|index|num))?$"
-)
-_ANIMAL = re.compile(r"^(subject|animal|mouse|rat)([ _]?(id|no|number|name|index|num))?$")
-_TREATED = re.compile(r"^group([ _]?(id|no|number|name|index|num))?$")
+
+
+def _compile_name(words: str) -> re.Pattern[str]:
+    """Return a pattern of one of the words, such as animal, animals or animal_id."""
+    return re.compile(rf"^({words})s?([ _]?(id|no|number|name|index|idx|num)\.?)?$")
+
+
+_NAMED = {
+    "animal": _compile_name("animal|mouse|rat|fly|fish|subject"),
+    "recording": _compile_name(
+        "trial|session|recording|run|lap|segment|video|driver|file|episode|bout|fold|sequence|series|participant|patient|id"
+    ),
+    "group": _compile_name("group"),
+    "track": _compile_name("track|individual|instance"),
+    "part": _compile_name("body[ _]?part|part|key[ _]?point|node"),
+    "signal": _compile_name("sensor|channel|variable|signal|parameter|measure(?:ment)?"),
+}  # what the rows of a column name
+_GROUPS = ("animal", "recording", "group")
 _SCORE = re.compile(r"(^|[ _.])(likelihoods?|scores?|confidence|probability|prob|conf)$|[ _.]p$")
 _CODE = re.compile(
     r"(^|[ _])(packet|counter|seq|sequence|status|flags?|error|code|checksum|crc|trigger)([ _](no|number|id|code))?$"
@@ -142,8 +151,9 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     """Guess a role for each column."""
     roles = {str(name): _guess(str(name), frame[name], len(frame)) for name in frame.columns}
     times = columns_with(roles, Role.TIME)
-    if not times and (clock := _find_clock(frame, columns_with(roles, Role.CHANNEL))):
-        roles[clock], times = Role.TIME, [clock]
+    first = str(frame.columns[0])
+    if not times and roles[first] is Role.CHANNEL and _is_regular(frame[first]):
+        roles[first], times = Role.TIME, [first]
     # of several time columns, take the first that strictly increases
     best = next((name for name in times if _rises(frame[name])), times[0] if times else None)
     for name in times:
@@ -152,10 +162,10 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     labels = columns_with(roles, Role.LABEL)
     group = next(iter(columns_with(roles, Role.GROUP)), None)
     for name in roles:
-        if not times and _FRAME_NUMBER.match(name.strip().lower()) and _lacks_frames(frame, name, group):
+        if not times and _FRAME_NUMBER.match(plain_name(name)) and _lacks_frames(frame, name, group):
             roles[name] = Role.TIME
     # prefer a column called "label" or similar, then the one with the most values
-    labels.sort(key=lambda name: (_LABEL.search(name.strip().lower()) is None, -frame[name].count()))
+    labels.sort(key=lambda name: (_LABEL.search(plain_name(name)) is None, -frame[name].count()))
     for name in (*labels[1:], *columns_with(roles, Role.GROUP)[1:]):
         roles[name] = Role.IGNORE
     for name in _find_copies(frame, [*times, *columns_with(roles, Role.CHANNEL)]):
@@ -166,15 +176,6 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
             roles[lower[x]] = roles[lower[y]] = Role.POSITION
             break
     return roles
-
-
-def _find_clock(frame: pd.DataFrame, channels: list[str]) -> str:
-    """Return a column that rises and is called some kind of time, or else a first column with a fixed decimal step."""
-    for name in channels:
-        if _CLOCK.search(name.lower()) and _rises(frame[name]):
-            return name
-    first = str(frame.columns[0])
-    return first if first in channels and _is_regular(frame[first]) else ""
 
 
 def _find_copies(frame: pd.DataFrame, names: list[str]) -> list[str]:
@@ -195,8 +196,7 @@ def find_recording_columns(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
     found = [name for name in found if frame[name].nunique() > 1]
     kinds: dict[str, str] = {}
     for name in found:
-        key = name.strip().lower()
-        kinds.setdefault("animal" if _ANIMAL.match(key) else "group" if _TREATED.match(key) else "recording", name)
+        kinds.setdefault(next(kind for kind in _GROUPS if is_named(name, kind)), name)
     used: list[str] = []
     for kind in ("recording", "animal", *([] if len(kinds) > 1 else ["group"])):
         if kind in kinds and frame[[*used, kinds[kind]]].drop_duplicates().shape[0] > (
@@ -293,14 +293,25 @@ def _is_regular(column: pd.Series[Any]) -> bool:
     return usual > 0 and usual % 1 != 0 and bool(np.mean(np.abs(steps - usual) < 0.01 * usual) > 0.9)
 
 
-def looks_like_time(key: str) -> bool:
-    """Return True if a lower-case name is that of a clock or frame number."""
-    return bool(_TIME.search(key) or _FRAME_NUMBER.match(key))
+def plain_name(name: str) -> str:
+    """Return the name of a column in lower case, without units in brackets."""
+    lower = name.strip().lower()
+    return re.sub(r"( *[(\[][^)\]]*[)\]])+$", "", lower) or lower
+
+
+def is_named(name: str, *kinds: str) -> bool:
+    """Return True if the name of a column says that its rows name animals, recordings and so on."""
+    return any(_NAMED[kind].match(plain_name(name)) for kind in kinds)
+
+
+def looks_like_time(name: str) -> bool:
+    """Return True if a name is that of a clock or frame number."""
+    return bool(_TIME.search(name.strip().lower()) or _FRAME_NUMBER.match(plain_name(name)))
 
 
 def may_be_time(name: str) -> bool:
     """Return True if the name of a column says that it may be a time."""
-    return looks_like_time(name.strip().lower()) or _CLOCK.search(name.lower()) is not None
+    return looks_like_time(name) or _CLOCK.search(name.lower()) is not None
 
 
 def _lacks_frames(frame: pd.DataFrame, name: str, group: str | None) -> bool:
@@ -319,7 +330,7 @@ def is_row_number(column: pd.Series[Any]) -> bool:
 
 
 def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
-    key = re.sub(r"( *[(\[][^)\]]*[)\]])+$", "", name.strip().lower()) or name  # without units
+    key = plain_name(name)
     if column.notna().sum() == 0:
         return Role.IGNORE
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
@@ -328,19 +339,17 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     if _SCORE.search(key) and numeric:
         return Role.SCORE
     distinct = int(column.nunique())
-    if _GROUP.match(key) and distinct <= max(1, n_rows // 2):
+    if is_named(name, *_GROUPS) and distinct <= max(1, n_rows // 2):
         return Role.GROUP
-    counted = _GROUP.match(key) or _ROW_NUMBER.match(key) or (_COUNTER.search(key) and not _FRAME_NUMBER.match(key))
-    if _INDEX.match(key) or (counted and is_row_number(column)):
-        return Role.IGNORE
     values = numeric_values(column)
     seen = values[np.isfinite(values)]
     whole = numeric and bool(np.all(np.mod(seen, 1) == 0))
     if _LABEL.search(key) and distinct <= _MAX_LABELS and (whole or not numeric):
         return Role.LABEL
-    if _TIME.search(name.strip().lower()):
+    if _TIME.search(name.strip().lower()) or (_CLOCK.search(key) and numeric and _rises(column)):
         return Role.TIME
-    if _FRAME.match(key):
+    counts = is_row_number(column) and (seen[0] in (0, 1) or _COUNTER.search(key))
+    if _INDEX.match(key) or (counts and not _FRAME_NUMBER.match(key)):
         return Role.IGNORE
     if pd.api.types.is_float_dtype(column.dtype) and not numeric:
         return Role.IGNORE  # all values are too large

@@ -12,7 +12,7 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .dates import compact_clock, compact_dates, is_clock, parse_times
+from .dates import CLOCKS, compact_clock, compact_dates, is_clock, parse_times
 from .doubts import Answers, Doubt, require_answers
 from .roles import may_be_time, numeric_values
 
@@ -149,7 +149,10 @@ def read_times(column: pd.Series[Any], name: str, answers: Answers) -> Times:
     if "unit" not in answers and (dates := compact_dates(values)) is not None:
         return Times(_seconds_since_first(dates, name), "timestamps")
     if "unit" not in answers and (clock := compact_clock(values)) is not None:
-        return Times(clock - clock[np.isfinite(clock)][0], "timestamps")
+        short = bool(np.nanmax(values) < 2400)  # of four digits
+        doubt = Doubt("clock", f"How are times such as {values[0]:04.0f} in the column {name!r} written?", CLOCKS[::-1])
+        scale = 60.0 if short and doubt.chosen(answers) == CLOCKS[1] else 1.0
+        return Times(scale * (clock - clock[np.isfinite(clock)][0]), "timestamps", None, (doubt,) * short)
     doubt = Doubt("unit", f"In which unit is the time column {name!r}?", _possible_units(values, name))
     unit = replace(doubt, choices=UNITS).chosen(answers) if "unit" in answers else doubt.choices[0]
     first = values[np.isfinite(values)][0]
@@ -233,9 +236,10 @@ def _possible_units(values: npt.NDArray[np.float64], name: str) -> tuple[str, ..
     if np.all(np.mod(seen, 1) == 0):
         counts = step == 1 and (steps > 0).mean() > 0.5  # else times are rounded to seconds
         return ("frames",) if counts else ("s",) if step == 1 else ("ms", "s", "frames")
-    # fractions of a day, as Excel writes times of day
+    # days, as Excel writes times of day and durations: steps divide a minute, or an hour in under a day
     by_seconds = step * _IN_SECONDS["d"]
-    if smallest >= 0 and largest <= 1 and step < 1 / _FASTEST / 2 and abs(by_seconds - round(by_seconds)) < 0.01:
+    whole = round(by_seconds)
+    if smallest >= 0 and whole and abs(by_seconds - whole) < 0.01 and (3600 if largest <= 1 else 60) % whole == 0:
         return ("d", "s")
     return ("s",)
 

@@ -8,13 +8,12 @@ from typing import Any, BinaryIO
 
 import streamlit as st
 
-from datasets import keypoints
+from datasets import keypoints, tables
 from datasets.tables import Table
 from pages.lab import live
 from pages.lab.upload.file import KEPT, SOURCE, OpenFile, sheet_key
 from pages.ui import settings
 from pages.ui.uploads import Upload
-from pages.your_data import example
 
 EXAMPLE_ON = f"{KEPT}-example"  # whether the example is open
 LABELS = f"{KEPT}-labels"  # the uploaded file of labels
@@ -34,7 +33,11 @@ def source() -> tuple[BinaryIO | None, str]:
     sent = st.session_state.get(SOURCE)
     if sent is not None:
         return sent, sent.name
-    return (io.BytesIO(example.content()), example.NAME) if st.session_state.get(EXAMPLE_ON) else (None, "")
+    return (
+        (io.BytesIO(tables.template(tables.EXAMPLE)), tables.EXAMPLE)
+        if st.session_state.get(EXAMPLE_ON)
+        else (None, "")
+    )
 
 
 def sources() -> dict[str, bytes]:

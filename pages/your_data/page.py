@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -21,7 +20,7 @@ from pages.ui import navigation, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
 from pages.ui.uploads import uploader
-from pages.your_data import example, intake
+from pages.your_data import intake
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "nwb"]
 
@@ -98,9 +97,8 @@ def show_introduction() -> None:
             )  # fmt: skip
     with page.card:
         st.html('<p class="gdm-panel-title">Templates</p>')
-        offered: dict[str, Callable[[], bytes]] = {name: partial(tables.template, name) for name in tables.TEMPLATES}
-        for name, make in (offered | {example.NAME: example.content}).items():
-            download(name, make, name, key=f"template-{name}")
+        for name in tables.TEMPLATES:
+            download(name, partial(tables.template, name), name, key=f"template-{name}")
 
 
 def choose_reading(file: files.OpenFile) -> files.OpenFile:

@@ -21,7 +21,6 @@ from pages.lab.upload import file
 from pages.lab.upload import table as check
 from pages.ui import navigation
 from pages.ui.model_controls import make_choice
-from pages.your_data import example
 from tests.support import page
 from tests.support.controls import control
 from tests.support.drawn import record, verdicts
@@ -42,7 +41,7 @@ def turned_away_and_back(app: AppTest) -> AppTest:
 def test_file_is_fitted_on_request_and_not_written_to_disk(engine, tmp_path):
     app = opened()
     assert app.main.get("file_uploader")
-    assert offered(app) == {*tables.TEMPLATES, example.NAME}
+    assert offered(app) == set(tables.TEMPLATES)
     app.button(key="example").click().run()
     assert not engine.jobs
     app.button(key="fit").click().run()
@@ -57,7 +56,7 @@ def test_file_is_fitted_on_request_and_not_written_to_disk(engine, tmp_path):
 
 @pytest.mark.bulk
 def test_example_states_beat_the_baselines(session):
-    data = fitted(example.NAME, example.content())
+    data = fitted(tables.EXAMPLE, tables.template(tables.EXAMPLE))
     assert (len(data.train), len(data.test)) == (4, 2)
     k, d = data.start
     model = GDM(n_states=k, n_latent=d, seed=0).fit(data.train)
@@ -273,7 +272,7 @@ def test_missing_share_matches_the_report(session):
     found = table.report({**table.roles, "a": "channel"})
     assert check.missing(table, "a") == pytest.approx(found.channels[0].missing / 100) == pytest.approx(0.25)
     assert check.missing(table, "time") == 0
-    words = read("words.csv", b"time,a,label\n0,1,walk\n1,2,\n2,3,rest\n3,4,rest\n").content
+    words = read("words.csv", b"time,a,label\n0,1,walk\n1,3,\n2,2,rest\n3,4,rest\n").content
     assert check.missing(words, "label") == pytest.approx(0.25)
 
 

@@ -27,12 +27,12 @@ from tests.support.your_data_page import REPAIRS, fitted, html, read, upload, up
 
 # ---- files --------------------------------------------------------------------------------------------------------
 def test_script_of_a_table_loads_the_same_trials(session):
-    file = read("table.csv")
+    file = read("example.csv")
     assert not file.tracked
     options = TableOptions(tuple((column, str(role)) for column, role in file.content.roles.items()), fill_seconds=0.1)
     data = intake.from_table(file, options)
-    assert data.label_names == ("fast", "slow")
-    made = same_from_script(data, {"table.csv": tables.template("table.csv")})
+    assert data.label_names == ("left turn", "lower straight", "right turn", "upper straight")
+    made = same_from_script(data, {"example.csv": tables.template("example.csv")})
     for ours, theirs in zip((data.train, data.test), made, strict=True):
         assert [trial.rate_hz for trial in ours] == [trial.rate_hz for trial in theirs]
 
@@ -90,22 +90,22 @@ def test_script_holds_out_the_same_share(session, monkeypatch):
     ],
 )
 def test_invalid_file_raises_and_keeps_the_earlier_one(name, content, session):
-    good = read("table.csv")
+    good = read("example.csv")
     with pytest.raises(GdmError) as trouble:
         fitted(name, content)
     assert len(str(trouble.value)) > 15
-    assert read("table.csv").content.frame.equals(good.content.frame)
+    assert read("example.csv").content.frame.equals(good.content.frame)
 
 
 def test_edited_roles_select_the_channels(session):
-    file = read("table.csv")
-    assert check.edited_roles(file)["channel 2"] == "channel"
-    row = list(file.content.roles).index("channel 2")
+    file = read("example.csv")
+    assert check.edited_roles(file)["sensor 2"] == "channel"
+    row = list(file.content.roles).index("sensor 2")
     session[f"uploaded-roles-{file.digest}"] = {"edited_rows": {row: {"role": "ignore"}}}
     roles = check.edited_roles(file)
-    assert roles["channel 2"] == "ignore"
+    assert roles["sensor 2"] == "ignore"
     data = intake.from_table(file, TableOptions(tuple(roles.items())))
-    assert data.train[0].channels == ("channel 1",)
+    assert "sensor 2" not in data.train[0].channels
 
 
 def test_script_repeats_answers_and_units(session):
@@ -126,9 +126,9 @@ def test_script_repeats_swapped_animals_and_parts(session):
 
 
 def test_contradicting_roles_raise_an_error(session):
-    file = read("table.csv")
-    roles = check.edited_roles(file) | {"channel 1": "time"}
-    with pytest.raises(GdmError, match="channel 1"):
+    file = read("example.csv")
+    roles = check.edited_roles(file) | {"sensor 1": "time"}
+    with pytest.raises(GdmError, match="sensor 1"):
         intake.from_table(file, TableOptions(tuple(roles.items())))
 
 

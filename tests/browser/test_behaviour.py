@@ -85,7 +85,7 @@ def test_invalid_upload_is_named_and_valid_one_fitted(visit, tmp_path: Path):
     page = opened.ready(UPLOADER)
     bad, good = tmp_path / "bad.npz", tmp_path / "walk.csv"
     bad.write_bytes(b"PK\x03\x04 this is no archive")
-    good.write_bytes(tables.template("table.csv"))
+    good.write_bytes(tables.template(tables.EXAMPLE))
     chooser = page.locator("[data-testid=stFileUploaderDropzoneInput]").first
     chooser.set_input_files(bad)
     page.wait_for_selector(".gdm-message.error")

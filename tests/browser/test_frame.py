@@ -118,7 +118,7 @@ def test_tablet_menu_shows_every_page(visit):
 # ---- leaving a page ----------------------------------------------------------------------------------------------------
 def test_page_with_an_upload_asks_before_a_reload(visit, tmp_path):
     table = tmp_path / "walk.csv"
-    table.write_bytes(tables.template("table.csv"))
+    table.write_bytes(tables.template(tables.EXAMPLE))
     asked: list[str] = []
     opened = visit("/your-data")
     page = opened.ready("[data-testid=stFileUploaderDropzoneInput]")

@@ -144,15 +144,6 @@ def test_labels_follow_the_vocabulary(tmp_path: Path):
     assert table.label_names == calms21.LABEL_NAMES
 
 
-def test_low_scores_can_be_missing(tmp_path: Path):
-    table = load_one(tmp_path, record(300))
-    low = np.asarray(table.scores) < 0.3
-    assert 0.2 < low.mean() < 0.4
-    y = table.to_trial(min_score=0.3).y.reshape(300, 2, 2, 7)
-    np.testing.assert_array_equal(np.isnan(y), np.broadcast_to(low[:, :, None], y.shape))
-    assert np.isfinite(table.to_trial().y).all()
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -77,11 +77,12 @@ def good_files() -> dict[str, tuple[bytes, Callable[[bytes, str], object]]]:
     official = json.dumps({"annotator-id_0": {"task1/train/a": trial}}).encode()
     poses = npz(keypoints=np.ones((50, 2, 2, 3)), labels=np.arange(50) % 3, names=["a", "b", "c"])
     return {
-        **{name: (tables.template(name), read_data) for name in tables.TEMPLATES},
+        "table.csv": (written(PLAIN, "csv"), read_data),
+        "deeplabcut.csv": (tables.template("deeplabcut.csv"), read_data),
         "table.xlsx": (written(PLAIN, "excel"), read_data),
         "table.parquet": (written(PLAIN, "parquet"), read_data),
         "table.npz": (npz(y=y, time=np.arange(60.0)), read_data),
-        "table.csv.gz": (gzip.compress(tables.template("table.csv")), read_data),
+        "table.csv.gz": (gzip.compress(written(PLAIN, "csv")), read_data),
         "analysis.h5": (hdf(SLEAP), read_data),
         "keypoints.npz": (poses, read_data),
         "boris.csv": (BORIS, lambda content, name: read_annotation(content, 30.0, name)),
@@ -93,7 +94,7 @@ def good_files() -> dict[str, tuple[bytes, Callable[[bytes, str], object]]]:
 
 
 NAMES = [
-    *tables.TEMPLATES, "table.xlsx", "table.parquet", "table.npz", "table.csv.gz", "analysis.h5", "keypoints.npz",
+    "table.csv", "deeplabcut.csv", "table.xlsx", "table.parquet", "table.npz", "table.csv.gz", "analysis.h5", "keypoints.npz",
     "boris.csv", "calms21_task1_train.json",
     "session.npz", "gdm.safetensors", "arhmm.safetensors",
 ]  # fmt: skip

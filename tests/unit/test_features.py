@@ -35,7 +35,7 @@ def column(made: tuple[np.ndarray, tuple[str, ...]], name: str) -> np.ndarray:
 
 
 def make_features(recording: KeypointTable) -> tuple[np.ndarray, tuple[str, ...]]:
-    trial = recording.to_trial("egocentric")
+    trial = recording.to_trials("egocentric")[0]
     return trial.y, trial.channels
 
 
@@ -77,7 +77,7 @@ def test_features_ignore_position_and_rotation():
     xy = np.asarray(recording.xy, dtype=np.float64)
     turned = np.stack([c * xy[:, :, 0] - s * xy[:, :, 1] + 50, s * xy[:, :, 0] + c * xy[:, :, 1] - 80], axis=2)
     moved = replace(recording, xy=turned.astype(np.float32))
-    before, after = (one.to_trial("egocentric").y for one in (recording, moved))
+    before, after = (one.to_trials("egocentric")[0].y for one in (recording, moved))
     scale = np.nanstd(before, axis=0)
     assert np.nanmax(np.abs(before - after) / scale) < 0.02
 
@@ -86,7 +86,7 @@ def test_features_are_causal():
     recording = mice.simulate_recordings(1, 400, seed=5)[0]
     xy = np.array(recording.xy)
     xy[250:] += 100 * np.random.default_rng(0).normal(size=xy[250:].shape).astype(np.float32)
-    before, after = (one.to_trial("egocentric").y[:250] for one in (recording, replace(recording, xy=xy)))
+    before, after = (one.to_trials("egocentric")[0].y[:250] for one in (recording, replace(recording, xy=xy)))
     np.testing.assert_array_equal(before, after)
 
 
@@ -109,8 +109,8 @@ def test_missing_parts_affect_only_their_features():
 
 def test_number_of_relations_follows_animals():
     body = pose(np.cumsum(np.ones((20, 2)), axis=0), np.zeros(20))
-    assert table(body).to_trial("egocentric").n_channels == 5
-    assert table(body, body + 50, body + 90).to_trial("egocentric").n_channels == 3 * 5 + 3 * 9
+    assert table(body).to_trials("egocentric")[0].n_channels == 5
+    assert table(body, body + 50, body + 90).to_trials("egocentric")[0].n_channels == 3 * 5 + 3 * 9
 
 
 @pytest.mark.parametrize(

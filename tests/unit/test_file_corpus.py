@@ -9,8 +9,8 @@ from datasets import keypoints
 from datasets.keypoints import KeypointTable, Table
 from datasets.readers.doubts import Doubt
 from gdm_core.errors import DataError
-from tests.support.device_files import KINDS
 from tests.support.file_corpus import Kind
+from tests.support.other_files import KINDS
 
 
 def read(kind: Kind, answers: dict[str, str]) -> tuple[KeypointTable | Table, tuple[Doubt, ...]]:

@@ -191,8 +191,6 @@ def test_table_with_several_recordings_is_split():
     )
     np.testing.assert_allclose(test[0].xy[:, 0, 0, 0], frame["nose_x"][60:90], rtol=1e-5)
     assert [made.label_names[z] for z in test[0].labels[:2]] == ["rest", "walk"]
-    with pytest.raises(DataError, match="has 4 recordings"):
-        made.to_trial()
     assert len(made.to_trials()) == 4
 
 
@@ -217,7 +215,7 @@ def test_npz_metadata_is_used():
     assert (made.parts, made.unit, made.start_seconds) == (("center", "nose", "tail"), "cm", 5)
     assert made.rate_hz == pytest.approx(25)
     assert made.notes == ("coordinates are in cm, according to the file",)
-    called = add_units([*made.channels[:1], *made.to_trial("egocentric").channels], made.unit)
+    called = add_units([*made.channels[:1], *made.to_trials("egocentric")[0].channels], made.unit)
     assert called["animal 1 center x"] == "animal 1 center x (cm)"
     assert called["animal 1 forward speed"] == "animal 1 forward speed (cm/s)"
     assert "animal 1 turning speed" not in called
@@ -232,7 +230,7 @@ def test_read_any_returns_keypoints_or_table():
         assert isinstance(got, KeypointTable)
         assert got.rate_hz == 50
     assert isinstance(keypoints.read_any(table_files.npz(keypoints=values(2)[0]), "a.npz"), KeypointTable)
-    table = keypoints.read_any(template("table.csv"), "table.csv")
+    table = keypoints.read_any(template("example.csv"), "example.csv")
     assert isinstance(table, Table)
     assert keypoints.from_table(table) is None
 
@@ -398,7 +396,7 @@ def test_long_absences_stay_missing(clean_mice: KeypointTable):
     missing[300:380, 0] = False
     np.testing.assert_array_equal(np.isnan(cleaned.xy).any(axis=2), missing)
     assert keypoints.clean(clean_mice, fill_seconds=30).filled is None
-    whole = cleaned.to_trial("egocentric").y
+    whole = cleaned.to_trials("egocentric")[0].y
     assert np.isnan(whole[300:380, :4]).sum() == 0
 
 
@@ -416,8 +414,8 @@ def test_different_skeletons_do_not_mix(clean_mice: KeypointTable):
     with pytest.raises(DataError, match="different animals or body parts"):
         KeypointSet((clean_mice, other))
     with pytest.raises(DataError, match="Use scaling='pixels'"):
-        other.to_trial(scaling="image")
+        other.to_trials(scaling="image")[0]
     with pytest.raises(ConfigError, match="features is"):
-        other.to_trial(features="speed")  # type: ignore[arg-type]
+        other.to_trials(features="speed")[0]  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"expected .time, 2 animals"):
         KeypointTable(np.zeros((5, 2, 3, 3)), ("a", "b"), ("c", "d", "e"))

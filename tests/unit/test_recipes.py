@@ -78,7 +78,7 @@ def test_recipe_covers_every_parameter():
     poses = [mice.simulate(2, 50)[i] for i in (0, 1)]
     poses += [mice.simulate(1, 50, 1)[0], mice.simulate(1, 51)[0], mice.simulate(1, 50, features="egocentric")[0]]
     table = mice.simulate_recordings(1, 50)[0]
-    poses += [table.to_trial(scaling="pixels"), table.to_trial(min_score=0.2), table.to_trial(min_score=0.2 + 1e-9)]
+    poses += [*table.to_trials(scaling="pixels")]
     laps = [
         formula1.to_trials(*asked)[0]
         for asked in ((session, one), (session, two), (session, one, (1, 2)), (other, one))
@@ -110,10 +110,10 @@ def test_changed_data_loses_its_recipe():
         "a slice": trial.slice(0, 200),
         "a shorter slice": trial.slice(0, 100),
         "without a channel": splits.usable(Trials((replace(trial, y=still),)), trials)[1][0],
-        "other keypoints": replace(table, xy=with_gap).to_trial(),
-        "filled": keypoints.clean(replace(table, xy=with_gap), fill_seconds=1.0).to_trial(),
-        "cleaned": keypoints.clean(table, min_score=0.5).to_trial(),
-        "labelled anew": keypoints.with_labels(table, [0] * 200, ["rest"]).to_trial(),
+        "other keypoints": replace(table, xy=with_gap).to_trials()[0],
+        "filled": keypoints.clean(replace(table, xy=with_gap), fill_seconds=1.0).to_trials()[0],
+        "cleaned": keypoints.clean(table, min_score=0.5).to_trials()[0],
+        "labelled anew": keypoints.with_labels(table, [0] * 200, ["rest"]).to_trials()[0],
         "first part": first.to_trials()[0],
         "last part": rest.to_trials()[0],
         "one driver fewer": formula1.to_trials(replace(session, drivers=session.drivers[:1]), session.codes[0])[0],
