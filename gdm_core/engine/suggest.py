@@ -12,12 +12,13 @@ from typing import Any
 
 import pandas as pd
 
-from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, probe, thinned
+from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, halves, probe, thinned
 from gdm_core.engine.grid import grid_key
 from gdm_core.engine.job import BulkView, Progress
 from gdm_core.engine.runner import LocalEngine, Runner
 from gdm_core.engine.spec import config_text
 from gdm_core.errors import ConfigError, FitError
+from gdm_core.models.extrapolation import describe_held_out
 from gdm_core.models.registry import NAMED_MODELS, TITLES, available, import_family
 from gdm_core.trials import Trials
 
@@ -123,7 +124,7 @@ class Suggestion:
 
     settings  the family and its parameters
     verdict   the recommendation, and the settings that were compared
-    note      a sentence about the samples in use
+    note      sentences about the samples in use and on extrapolation
     left_out  a sentence for each setting that could not be judged
     """
 
@@ -223,7 +224,10 @@ class SuggestJob:
             if name in found.failures
         )
         settings = {**question.base(verdict.model), "n_states": verdict.n_states}
-        return replace(view, suggestion=Suggestion(settings, verdict, question.note, left_out))
+        sides, half = halves(question.read), "Values of one half"
+        outside = next(filter(None, (describe_held_out(*pair, half) for pair in (sides, sides[::-1]))), "")
+        note = " ".join(filter(None, (question.note, outside)))
+        return replace(view, suggestion=Suggestion(settings, verdict, note, left_out))
 
 
 def suggest(question: SuggestQuestion, engine: Runner | None = None, progress: Progress | None = None) -> Suggestion:

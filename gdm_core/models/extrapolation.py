@@ -14,11 +14,10 @@ Array = npt.NDArray[np.floating]
 _FAR, _LEAST_SHARE = 4.0, 3 / 16
 
 
-def describe_extrapolation(center: Array, scale: Array, trials: Trials, what: str = "Values") -> str:
-    """Return a sentence about the channel that leaves the fitted range most; "" if none does.
+def find_extrapolation(center: Array, scale: Array, trials: Trials) -> str:
+    """Return how far the channel is off that leaves the fitted range most; "" if none does.
 
     center, scale   [N] mean and standard deviation of the training data
-    what            name of `trials`, at the start of the sentence
     """
     far = np.zeros(trials.n_channels)
     for j in range(trials.n_channels):
@@ -28,10 +27,13 @@ def describe_extrapolation(center: Array, scale: Array, trials: Trials, what: st
     if not far.any():
         return ""
     j = int(far.argmax())
-    return (
-        f"{what} are up to {far[j]:.1f} standard deviations from the fitted mean of {trials[0].channels[j]}: scores and "
-        "forecasts there are extrapolations."
-    )
+    return f"up to {far[j]:.1f} standard deviations from the fitted mean of {trials[0].channels[j]}"
+
+
+def describe_extrapolation(center: Array, scale: Array, trials: Trials, what: str = "Values") -> str:
+    """Return a sentence about the same; `what` names the trials."""
+    found = find_extrapolation(center, scale, trials)
+    return found and f"{what} are {found}: scores and forecasts there are extrapolations."
 
 
 def describe_held_out(train: Trials, test: Trials, what: str = "Held-out values") -> str:

@@ -5,15 +5,18 @@ Of the sheet, only the animal of each recording is used; the model is blind to c
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.errors import DataError
+from gdm_core.errors import DataError, FitWarning
 from gdm_core.maths.gaps import gap_lengths
 from gdm_core.models.base import StateModel
+from gdm_core.models.extrapolation import find_extrapolation
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.study.sheet import Sheet
 from gdm_core.study.states import Recording
@@ -138,18 +141,41 @@ def decode(model: StateModel, trial: Trial, rule: BoutRule) -> Recording:
     return Recording(labels, trial.rate_hz, soft, trial.start_seconds)
 
 
-def decode_and_score(model: StateModel, trial: Trial, rule: BoutRule) -> tuple[Recording, float]:
-    """Return the states of a recording and its score in nats per sample, of evenly spread pieces."""
-    return decode(model, trial, rule), float(model.score(Trials(tuple(_pieces(trial, SCORED_SAMPLES)))))
+class Decoding(NamedTuple):
+    """States of a recording, its score in nats per sample, and how far it is outside the range of the fit, if it is."""
+
+    states: Recording
+    score: float
+    outside: str
 
 
-def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> tuple[Recording, float]:
-    """Return a recording's states and score, from the bytes of a model file.
+def decode_and_score(model: StateModel, trial: Trial, rule: BoutRule) -> Decoding:
+    """Find the states of a recording, and score evenly spread pieces of it."""
+    assert model.scaler_ is not None
+    outside = find_extrapolation(model.scaler_.center, model.scaler_.scale, Trials((trial,)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # the study notes it by the name of the recording
+        score = float(model.score(Trials(tuple(_pieces(trial, SCORED_SAMPLES)))))
+    return Decoding(decode(model, trial, rule), score, outside)
+
+
+def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> Decoding:
+    """Do the same with the bytes of a model file.
 
     recording              exactly one trial
     smooth_s, shortest_s   of the BoutRule
     """
     return decode_and_score(model_from_bytes(model), recording[0], BoutRule(smooth_s, shortest_s))
+
+
+def flag(decoded: Mapping[str, Decoding]) -> dict[str, str]:
+    """Return recording -> reason for recordings outside the range of the fit and for low outliers."""
+    outside = {
+        name: f"outside the range of the fit, {one.outside}; its states and score are extrapolations"
+        for name, one in decoded.items()
+        if one.outside
+    }
+    return find_low_scores({name: one.score for name, one in decoded.items()}) | outside
 
 
 def find_low_scores(explained: Mapping[str, float]) -> dict[str, str]:

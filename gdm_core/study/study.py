@@ -138,17 +138,16 @@ class Study:
 
     @classmethod
     def from_decoded(
-        cls, model: StateModel | None, decoded: Mapping[str, tuple[Recording, float]], sheet: Sheet, names: Names = None,
+        cls, model: StateModel | None, decoded: Mapping[str, fitting.Decoding], sheet: Sheet, names: Names = None,
         rule: BoutRule = fitting.STEADY,
     ) -> Study:  # fmt: skip
-        """Make a study from states that a model found; low scores are flagged.
+        """Make a study from states that a model found; low scores and recordings outside the fit are flagged.
 
-        decoded   recording -> (states, score in nats per sample)
         sheet     the matched sheet, as from `fitting.prepare`
         """
-        study = cls._build(sheet, {name: one for name, (one, _) in decoded.items()}, parse_names(names))
-        scores = {name: score for name, (_, score) in decoded.items()}
-        odd = fitting.find_low_scores(scores)
+        study = cls._build(sheet, {name: one.states for name, one in decoded.items()}, parse_names(names))
+        scores = {name: one.score for name, one in decoded.items()}
+        odd = fitting.flag(decoded)
         notes = (*study.notes, *(f"{name} is {reason}." for name, reason in odd.items()))
         return replace(study, model=model, flagged=odd, scores=scores, smoothing=asdict(rule), notes=notes)
 

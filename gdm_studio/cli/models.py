@@ -132,6 +132,7 @@ def predict(options: argparse.Namespace) -> int:
     from datasets import windows
     from gdm_core import load_model
     from gdm_core.analysis.tables import csv, states_table
+    from gdm_core.models.extrapolation import describe_extrapolation
 
     model = load_model(options.model)
     model.raise_if_failed()
@@ -139,6 +140,10 @@ def predict(options: argparse.Namespace) -> int:
         raise ConfigError("--scale is 'auto'; give the scale that `fit` printed.")
     recordings = read_trials(options)
     trials = summarise(recordings, options)
+    assert model.scaler_ is not None
+    outside = describe_extrapolation(model.scaler_.center, model.scaler_.scale, trials)
+    if outside:
+        print(outside, file=sys.stderr)
     soft = model.predict_proba(trials)
     if trials is not recordings:
         soft = windows.to_samples(soft, trials, recordings)
@@ -158,6 +163,7 @@ def predict(options: argparse.Namespace) -> int:
             "samples": len(joined),
             "elbo_per_step": model.score(trials),
             "state_usage": joined.mean(axis=0).tolist(),
+            "extrapolation": outside,
         }
         result = {"file": str(options.out)} if options.out is not None else {"table": frame.to_dict("list")}
         print_json(summary | result)

@@ -150,6 +150,17 @@ def test_predict_writes_to_stdout_as_csv_or_json(capsys, csv, tmp_path):
     assert sum(found["state_usage"]) == pytest.approx(1, abs=1e-5)
 
 
+def test_predicting_outside_the_fit_says_so(capsys, csv, tmp_path):
+    file, far = tmp_path / "m.safetensors", tmp_path / "far.csv"
+    assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 0
+    frame = pd.read_csv(csv)
+    frame.assign(b=frame["b"] + 1e3).to_csv(far, index=False)
+    for data, is_far in ((csv, False), (far, True)):
+        capsys.readouterr()
+        _, found = run_json(capsys, "predict", file, data)
+        assert ("fitted mean of b" in found["extrapolation"]) == is_far
+
+
 def test_trial_column_splits_trials(capsys, csv, tmp_path):
     file = tmp_path / "m.safetensors"
     code, found = run_json(capsys, "fit", csv, "--model", "simple", "--trial-column", "driver", "--out", file)

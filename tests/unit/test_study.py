@@ -281,6 +281,13 @@ def test_outlying_recording_is_flagged(monkeypatch):
     assert any(note.startswith("t5 is a possible outlier: low log-likelihood (-60.00 nats") for note in study.notes)
 
 
+def test_recordings_outside_the_fit_are_flagged():
+    recordings = tracks()
+    model = SimpleModel(n_states=3).fit([one.y for one in recordings.values()])
+    recordings |= {"far": Trial(recordings["t0"].y + 1000, RATE, name="far")}
+    assert list(Study.fit(recordings, sheet_of(recordings), model).flagged) == ["far"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
