@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from .laps import is_race
 from .session import QUICK, LapTable, Session
-from .time_won import Estimate, effective_laps, lap_trend
+from .time_won import Estimate, lap_trend, n_waves
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 FEWEST = 5  # minimum number of laps for a slope
-FEWEST_FITTED = 4.0  # correlation never reduces more laps to fewer
 FUEL_S = 0.06  # about 1.8 kg per lap at 0.033 s/kg; used if the session gives no estimate
 OUTLIER = 3.5  # robust standard deviations from a robust line
 LEAST_SCATTER_S = 0.1  # steadier runs would lose ordinary laps as outliers
@@ -116,15 +115,15 @@ def _outliers(x: Floats, y: Floats) -> Bools:
 
 
 def line(x: Floats, y: Floats) -> tuple[Estimate, float]:
-    """Return slope and scatter by least squares, over as many laps as `effective_laps` finds."""
-    dx, dy = x - x.mean(), y - y.mean()
-    spread, free = float((dx**2).sum()), len(x) - 2
-    if spread <= 0 or free < 1:
+    """Return slope and scatter by least squares, with the variance of slow waves as in `mean_of_laps`."""
+    n, spread = len(x), float(((x - x.mean()) ** 2).sum())
+    waves = min(int(n_waves(n)), n - 2)
+    if spread <= 0 or waves < 1:
         unknown = np.array(np.nan)
         return Estimate(unknown, unknown, unknown), float("nan")
-    slope = float((dx * dy).sum() / spread)
-    left = dy - slope * dx
-    total = float((left**2).sum())
-    count = max(float(effective_laps(left, len(x))), min(len(x), FEWEST_FITTED))
-    error = np.sqrt(total / max(len(x) - 2 * len(x) / count, 1.0) / spread * len(x) / count)
-    return Estimate(np.array(slope), np.array(error), np.array(max(count - 2, 1.0))), float(np.sqrt(total / free))
+    slow = np.cos(np.pi * np.outer((np.arange(n) + 0.5) / n, np.arange(2, waves + 2)))
+    unit, _ = np.linalg.qr(np.column_stack([np.ones(n), x, slow]))
+    slope, power = np.dot(x - x.mean(), y) / spread, np.mean((unit[:, 2:].T @ y) ** 2)
+    left = y - y.mean() - slope * (x - x.mean())
+    found = Estimate(np.asarray(slope), np.sqrt(power / spread), np.asarray(float(waves)))
+    return found, float(np.sqrt((left**2).sum() / (n - 2)))

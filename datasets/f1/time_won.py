@@ -65,9 +65,6 @@ By = Literal["tyre age", "lap number"]
 
 FEWEST_LAPS = 5
 SLOW = 1.05  # times a driver's median; slower laps were disturbed, such as by traffic
-MOST_ALIKE = 0.95  # maximum correlation of neighbouring laps; keeps errors finite
-CAUTION = 0.25  # of its standard error, added to a correlation: too low a value harms intervals most
-FEWEST_COUNTED = 3.0  # correlation never reduces more laps to fewer
 
 
 @dataclass(frozen=True)
@@ -207,27 +204,23 @@ class TimeWon:
 def mean_of_laps(values: Floats) -> Estimate:
     """Return means over the first axis of autocorrelated series [L, ...], such as differences over lap pairs.
 
-    Student's t over as many laps as `effective_laps` finds. Missing values do not count; the mean is unknown where they are
-    more than half.
+    Student's t with the variance of slow waves over the laps (Lazarus et al., 2018, equal-weighted cosines): correlated laps
+    widen it. Missing values do not count; the mean is unknown where they are more than half.
     """
     known = np.isfinite(values)
     n = known.sum(axis=0)
     mean = np.where(2 * n >= len(values), ratio(np.where(known, values, 0.0).sum(axis=0), n), np.nan)
     centred = np.where(known, values - mean, 0.0)
-    count = effective_laps(centred, n)
-    error = np.sqrt(ratio(ratio((centred**2).sum(axis=0), n - ratio(n, count)), count))
-    return Estimate(mean, error, np.maximum(count - 1.0, 0.0))
+    place, waves = ratio(np.cumsum(known, axis=0) - 0.5, n), n_waves(n)
+    power = np.zeros(np.shape(n))
+    for wave in range(1, int(np.max(waves, initial=0)) + 1):
+        power += np.where(wave <= waves, (np.cos(np.pi * wave * place) * centred).sum(axis=0) ** 2, 0.0)
+    return Estimate(mean, np.sqrt(2 * ratio(power, waves * n**2)), waves)
 
 
-def effective_laps(residuals: Floats, n: Any) -> Floats:
-    """Return how many independent laps n correlated ones are worth, from residuals [L, ...] in order.
-
-    The correlation of neighbouring laps has Kendall's correction for short series. It never adds laps.
-    """
-    alike = np.nan_to_num(ratio((residuals[1:] * residuals[:-1]).sum(axis=0), (residuals**2).sum(axis=0)))
-    alike = (n * alike + 1) / np.maximum(n - 3, 1) + CAUTION / np.sqrt(np.maximum(n, 1))
-    alike = np.clip(alike, 0, MOST_ALIKE)
-    return np.clip(n * (1 - alike) / (1 + alike), np.minimum(n, FEWEST_COUNTED), n)
+def n_waves(n: npt.ArrayLike) -> Floats:
+    """Return how many of the slowest waves over n laps give the variance of their mean."""
+    return np.maximum(np.floor(0.41 * np.power(n, 2 / 3)), np.clip(np.subtract(n, 1), 0, 2))
 
 
 def time_won(

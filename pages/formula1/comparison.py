@@ -13,8 +13,8 @@ from datasets.formula1 import TimeWon
 
 Floats = npt.NDArray[np.float64]
 INTERVALS = (
-    "95% intervals: Student's t over laps or pairs of laps, widened where neighbours are correlated; they cover 93 to 97% of "
-    "simulated means (12 to 53 laps, correlations up to 0.5; 5 laps: from 90%)."
+    "95% intervals: Student's t over laps or pairs of laps, from slow changes, so correlated laps widen them; they cover 93 to "
+    "95% of simulated means (12 to 53 laps, correlations up to 0.5; 8 laps: from 92%, 5: from 90%)."
 )
 KINDS = {"phase": "Kind of road", "corner": "Corner", "sector": "Sector", "minisector": "Minisector", "state": "State"}
 

@@ -14,7 +14,6 @@ from datasets import formula1
 from datasets.f1 import loader
 from datasets.f1 import time_won as module
 from datasets.f1.clock import LapClock, lap_clock, sector_lines
-from datasets.f1.corners import corners_of
 from datasets.f1.feed import lap_table
 from datasets.f1.laps import Stint, laps_on_like_tyres, pairs_around_stops, pairs_in_stints, stints
 from datasets.f1.race import SECTOR_LINES
@@ -137,20 +136,6 @@ def test_laps_close_behind_another_car_are_left_out():
     few = time_won(session, ("AAA", "BBB"), THIRDS, by="lap number", laps=(range(18, 30), range(18, 30)))
     assert not few.free
     assert {n for n, _ in few.pairs} > set(range(20, 30))
-
-
-@pytest.mark.parametrize(("alike", "n_laps"), [(0.0, 50), (0.7, 50), (0.0, 5), (0.3, 5)])
-def test_intervals_cover_correlated_laps(alike, n_laps):
-    """With 1.96 standard errors, intervals of five laps cover 92 and 86 %."""
-    rng = np.random.default_rng(0)
-    series = np.empty((n_laps, 2000))
-    series[0] = rng.normal(size=2000)
-    for lap in range(1, n_laps):
-        series[lap] = alike * series[lap - 1] + np.sqrt(1 - alike**2) * rng.normal(size=2000)
-    found = mean_of_laps(series)
-    assert 0.90 <= 1 - found.sure.mean() <= 0.985
-    plain = (np.abs(found.mean) <= 1.96 * series.std(axis=0, ddof=1) / np.sqrt(n_laps)).mean()
-    assert plain < 0.9 or alike == 0
 
 
 # ---- stints and tyres --------------------------------------------------------------------------------
@@ -335,16 +320,15 @@ def test_intervals_equal_those_of_scipy():
     assert not (_estimate(ONE[:2]) - _estimate(OTHER[:2])).sure
 
 
-@pytest.mark.bulk
-@pytest.mark.parametrize("n_laps", [8, 12, 33, 53])
-@pytest.mark.parametrize("alike", [0.0, 0.15, 0.3, 0.5])
+@pytest.mark.parametrize("n_laps", [5, 8, 12, 33, 53])
+@pytest.mark.parametrize("alike", [0.0, 0.3, 0.5])
 def test_intervals_over_laps_cover_their_level(n_laps, alike):
     """Neighbouring laps of the Chinese race have a correlation of about .3 per minisector."""
-    noise = np.random.default_rng(n_laps).standard_normal((n_laps, 4000))
+    noise = np.random.default_rng(n_laps).standard_normal((n_laps, 10_000))
     for lap in range(1, n_laps):
         noise[lap] = alike * noise[lap - 1] + np.sqrt(1 - alike**2) * noise[lap]
-    lowest = 0.905 if n_laps < 12 and alike > 0.3 else 0.925
-    assert lowest < 1 - mean_of_laps(noise).sure.mean() < 0.975
+    lowest = 0.925 if n_laps >= 12 or alike < 0.5 else 0.88
+    assert lowest < 1 - mean_of_laps(noise).sure.mean() < 0.965
 
 
 def test_mean_of_laps_leaves_missing_laps_out():
@@ -362,14 +346,6 @@ def test_known_error_has_a_normal_interval():
     exact = Estimate(np.array(0.5), np.array(0.0), np.array(4.0))
     assert (exact - exact).margin == 0
     assert not Estimate(np.array(0.5), np.array(np.nan), np.array(0.0)).sure
-
-
-def test_corner_means_have_student_intervals():
-    """Five laps: 2.776 standard errors instead of 1.96."""
-    session = ring_session(ring_driver("AAA", n_laps=7))
-    found = corners_of(session, "AAA", range(2, 7))
-    found.values["time"][:] = ONE[:, None]
-    assert found.mean("time").margin[0] == pytest.approx(stats.t.ppf(0.975, 4) * stats.sem(ONE))
 
 
 def test_shares_of_official_times_decide():
