@@ -1,6 +1,6 @@
 """Write the results on the Home page, from real fits: `python assets/make_demo.py [name ...]`.
 
-Each maker writes the first result of a page and returns its card (pages/ui/result_files.py): the test trial of the first
+Each maker writes the first result of a page and returns its card (pages/ui/shipped.py): the test trial of the first
 seed, with scores over several seeds and their baselines.
 """
 
@@ -28,7 +28,7 @@ from gdm_core.analysis.controls import supervised_controls  # noqa: E402
 from gdm_core.analysis.matching import contrasting_order  # noqa: E402
 from gdm_core.analysis.metrics import evaluate  # noqa: E402
 from gdm_core.analysis.state_scores import match_states  # noqa: E402
-from gdm_core.engine import FitResult, Snapshot  # noqa: E402
+from gdm_core.engine import FitResult, FitSpec, Snapshot  # noqa: E402
 from gdm_core.engine.results import from_levels, to_levels  # noqa: E402
 from gdm_core.models.progress import Status  # noqa: E402
 from gdm_core.models.warm import compile_loops  # noqa: E402
@@ -40,13 +40,13 @@ from pages.formula1.circuit import turned  # noqa: E402
 from pages.formula1.controls import FIFTH  # noqa: E402
 from pages.formula1.scores import driving_rows  # noqa: E402
 from pages.formula1.selection import CAR_CHANNELS, Selection  # noqa: E402
-from pages.lab import shipped  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
 from pages.lab.live.state import unpack  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
 from pages.nascar.pictures import score_rows  # noqa: E402
+from pages.ui import shipped  # noqa: E402
 from pages.ui.card import Score  # noqa: E402
-from pages.ui.result_files import Card, write_card  # noqa: E402
+from pages.ui.shipped import Card, write_card  # noqa: E402
 
 SEEDS = range(5)
 MAX_SNAPSHOTS = 12
@@ -112,7 +112,8 @@ def write_nascar() -> None:
             evaluate(fit_result(train, lab.FIRST_CONFIG | {"seed": more}).model(), train, test, more).to_dict()
             for more in range(seed + 1, seed + MORE_SEEDS + 1)
         ]
-        shipped.write(name, train, test, "gdm", lab.FIRST_CONFIG, result, {"scores": scores, "seeds": seeds})
+        spec = FitSpec("gdm", lab.FIRST_CONFIG, train, test=test)
+        shipped.write(name, spec, result, {"scores": scores, "seeds": seeds})
         write_variants(name, train, test, lab.FIRST_CONFIG)
 
 
@@ -128,7 +129,9 @@ def make_nascar() -> Card:
     coloured = np.zeros_like(states)
     coloured[:, order] = states  # state k of the model takes the colour of the true state it matches
     # The row that the lab shows for this result, so card and page have the same number.
-    row, *_ = with_spread(score_rows(found.more["scores"]), [score_rows(one) for one in found.more["seeds"]])
+    row, *_ = with_spread(
+        score_rows(found.result.scores["scores"]), [score_rows(one) for one in found.result.scores["seeds"]]
+    )
     return Card(
         test[0].position,
         coloured,
@@ -152,9 +155,8 @@ def make_formula1() -> Card:
         for seed in range(config["seed"] + 1, config["seed"] + MORE_SEEDS + 1)
     ]
     controls = supervised_controls(train, test)
-    shipped.write(
-        laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "supervised": controls}
-    )
+    spec, more = FitSpec("gdm", config, train, test=test), {"scores": scores, "seeds": seeds, "supervised": controls}
+    shipped.write(laps.SHIPPED, spec, result, more)
     write_variants(laps.SHIPPED, train, test, config)
     row, *_ = with_spread(driving_rows(scores, controls), [driving_rows(one, controls) for one in seeds])
     assert result.snapshot is not None

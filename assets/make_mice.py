@@ -12,13 +12,15 @@ sys.path.insert(0, str(ROOT))
 
 from assets.make_demo import fit_result, strip_texts, write_variants  # noqa: E402
 from gdm_core.analysis import bout_scores  # noqa: E402
+from gdm_core.engine import FitSpec  # noqa: E402
 from gdm_core.engine.results import from_levels  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
 from pages.behaviour import recordings  # noqa: E402
-from pages.lab import Dataset, shipped  # noqa: E402
+from pages.lab import Dataset  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
 from pages.lab.scores import PAPER, bout_rows  # noqa: E402
-from pages.ui.result_files import Card, write_card  # noqa: E402
+from pages.ui import shipped  # noqa: E402
+from pages.ui.shipped import Card, write_card  # noqa: E402
 
 # The settings of a first visit to the page; a test compares them.
 CONFIG = {"n_states": 5, "temperature": 0.99, "stickiness": "learn", "posterior": "linear", "n_latent": 6, "seed": 0}
@@ -43,10 +45,12 @@ def make() -> Card:
         for seed in range(CONFIG["seed"] + 1, CONFIG["seed"] + MORE_SEEDS + 1)
     ]
     more = {"options": [rule.smooth_s, rule.shortest_s], "scores": scores, "seeds": seeds}
-    bundle = shipped.write(recordings.SHIPPED, data.train, data.test, "gdm", CONFIG, result, more)
+    bundle = shipped.write(recordings.SHIPPED, FitSpec("gdm", CONFIG, data.train, test=data.test), result, more)
     write_variants(recordings.SHIPPED, data.train, data.test, CONFIG)
     assert bundle.result.states is not None
-    rows = with_spread(bout_rows(bundle.more["scores"]), [bout_rows(one) for one in bundle.more["seeds"]])
+    rows = with_spread(
+        bout_rows(bundle.result.scores["scores"]), [bout_rows(one) for one in bundle.result.scores["seeds"]]
+    )
     row = next(row for row in rows if row.name == PAPER)
     print(f"  {row.name} {row.value:.3f}, {row.line_name} {row.line:.3f}, {row.verdict}, {row.over}", flush=True)
     table = data.poses[len(data.train)]

@@ -1,4 +1,4 @@
-"""Cache of fit and call results on disk: one file for each, with a checksum and JSON."""
+"""Store of fit and call results: on disk one file for each, with a checksum and JSON; recent fits also in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import base64
 import hashlib
 import json
 import os
+import threading
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -17,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
+from gdm_core.engine.job import is_below
 from gdm_core.engine.results import FitResult, Snapshot, TrialStates
 from gdm_core.engine.spec import FitSpec, code_version
 from gdm_core.files import write_whole
 
-DISK_BYTES = 2 * 2**30
+DISK_BYTES, MEMORY_BYTES = 2 * 2**30, 128 * 2**20
 DATA_VARIABLE = "GDM_DATA_DIR"
 
 
@@ -38,24 +41,49 @@ class ResultCache:
     precomputed  returns a result that came with the application, under any key, None if there is none
     """
 
-    def __init__(self, folder: Path | None = None, disk_bytes: int = DISK_BYTES) -> None:
+    def __init__(
+        self, folder: Path | None = None, disk_bytes: int = DISK_BYTES, memory_bytes: int = MEMORY_BYTES
+    ) -> None:
         self.folder = folder or default_folder()
-        self.disk_bytes = disk_bytes
+        self.disk_bytes, self.memory_bytes = disk_bytes, memory_bytes
         self.precomputed: Callable[[FitSpec], FitResult | None] = lambda _: None
+        self._recent: OrderedDict[str, tuple[FitResult, str]] = OrderedDict()  # by key, with the owning session
+        self._lock = threading.Lock()
 
     def find(self, spec: FitSpec) -> tuple[FitResult | None, str]:
         """Return the result of a fit, None if there is none, and a note for the user.
 
         Its states may be missing: those of the held-out trials are a second entry.
         """
+        with self._lock:
+            recent, _ = self._recent.get(spec.key, (None, ""))
+            if recent is not None:
+                self._recent.move_to_end(spec.key)
+        if recent is not None and recent.has_states(spec.test):
+            return recent, ""
         held_out = "" if spec.test is None else spec.test.fingerprint
         ready = self.precomputed(spec)
         if ready is not None and ready.has_states(spec.test):
             return replace(ready, key=spec.key), ""
         kept, note = self.get(spec.key, held_out) if spec.use_cache else (None, "")
         if ready is None or (kept is not None and kept.model_bytes == ready.model_bytes):
-            return kept, note
+            return kept or recent, note
         return replace(ready, key=spec.key), note
+
+    def remember(self, result: FitResult, owner: str = "") -> None:
+        """Keep a result in memory, until `forget` is called for a session `owner`; drop the oldest of too many."""
+        with self._lock:
+            self._recent[result.key] = replace(result, from_cache=True), owner
+            self._recent.move_to_end(result.key)
+            size = sum(one.n_bytes for one, _ in self._recent.values())
+            while size > self.memory_bytes:
+                size -= self._recent.popitem(last=False)[1][0].n_bytes
+
+    def forget(self, session: str) -> None:
+        """Drop the results in memory that only a session and those below it may use."""
+        with self._lock:
+            for key in [key for key, (_, owner) in self._recent.items() if owner and is_below(owner, session)]:
+                del self._recent[key]
 
     def get(self, key: str, held_out: str = "") -> tuple[FitResult | None, str]:
         """Return the result of a fit, None if there is none, and a note for the user.
@@ -74,7 +102,7 @@ class ResultCache:
     def put(self, result: FitResult) -> str:
         """Write the result of a fit; return a note for the user if that failed."""
         states = result.states
-        note = self.write(result.key, _encode(replace(result, states=None)))
+        note = self.write(result.key, _encode(replace(result, states=None, scores={})))
         if states is None or states.error or note:
             return note
         return self.write(_name_states(result.key, states.held_out), _encode_states(states))

@@ -27,7 +27,7 @@ from distributed.system import MEMORY_LIMIT
 from tornado.platform.asyncio import BaseAsyncIOLoop
 
 import gdm_core
-from gdm_core.engine.job import Job
+from gdm_core.engine.job import Job, is_below
 from gdm_core.engine.preload import SERVER_VARIABLE
 from gdm_core.engine.spec import FitSpec, code_version
 from gdm_core.engine.worker import fit, run, warm_up
@@ -165,11 +165,6 @@ class Link:
                 self.cluster.close(timeout=2)
         except (OSError, TimeoutError, CancelledError) as error:
             logger.info("The connection to the cluster did not close in time: %s", error)
-
-
-def is_below(session: str, other: str) -> bool:
-    """Return whether a session is another one or below it: "a/b" is below "a"."""
-    return f"{session}/".startswith(f"{other}/")
 
 
 def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:

@@ -25,8 +25,8 @@ from distributed import Future, KilledWorker
 from distributed.comm import CommClosedError
 
 from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.cluster import START_TIMEOUT_S, Link, connect, is_below
-from gdm_core.engine.job import Job, JobStatus, Priority
+from gdm_core.engine.cluster import START_TIMEOUT_S, Link, connect
+from gdm_core.engine.job import Job, JobStatus, Priority, is_below
 from gdm_core.engine.runner import Runner
 from gdm_core.engine.spec import code_version
 from gdm_core.errors import ConfigError, FitError
@@ -127,6 +127,7 @@ class Engine(Runner):
             jobs = [job for job in (*self._waiting, *self._running) if is_below(job.session, session)]
         for job in jobs:
             job.cancel()
+        self.cache.forget(session)
         self._orders.put(lambda link: link.forget(session))
         self._wake.set()
 

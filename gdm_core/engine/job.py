@@ -213,6 +213,11 @@ def _explain(views: Collection[JobView]) -> str:
     return running[0].waits if running else ""
 
 
+def is_below(session: str, other: str) -> bool:
+    """Return whether a session is another one or below it: "a/b" is below "a"."""
+    return f"{session}/".startswith(f"{other}/")
+
+
 Progress = Callable[[int, int], None]
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import GdmError
+from gdm_core.models.base import StateModel
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.variants import infer_quickly
 from gdm_core.trials import Trials
-
-if TYPE_CHECKING:
-    from gdm_core.models.base import StateModel
 
 SNAPSHOT_BYTES = 40_000
 MAX_SNAPSHOTS = 100
@@ -153,6 +152,7 @@ class FitResult:
 
     states          of all trials, if the fit was requested with held-out trials
     is_precomputed  whether it came with the application
+    scores          that came with it
     """
 
     key: str
@@ -166,10 +166,21 @@ class FitResult:
     from_cache: bool = False
     is_precomputed: bool = False
     states: TrialStates | None = field(default=None, repr=False)
+    scores: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def has_states(self, test: Trials | None) -> bool:
         """Return whether the states of all trials are known, given the held-out ones."""
         return test is None or (self.states is not None and self.states.held_out == test.fingerprint)
+
+    def with_states(self, states: TrialStates) -> FitResult:
+        """Return the result with the states of other held-out trials, for which its scores do not hold."""
+        return replace(self, states=states, scores={})
+
+    @property
+    def n_bytes(self) -> int:
+        """Approximate size in memory."""
+        states = () if self.states is None else (*self.states.train, *self.states.test)
+        return len(self.model_bytes) + sum(one.n_bytes for one in self.snapshots) + sum(one.nbytes for one in states)
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -178,6 +189,4 @@ class FitResult:
 
     def model(self) -> StateModel:
         """Return a new copy of the fitted model."""
-        from gdm_core.models.loading import model_from_bytes
-
         return model_from_bytes(self.model_bytes)

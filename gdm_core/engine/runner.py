@@ -12,7 +12,6 @@ from typing import Any
 
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.job import Bulk, Call, Job, Priority, Progress
-from gdm_core.engine.results import FitResult
 from gdm_core.engine.spec import FitSpec
 from gdm_core.errors import GdmError
 
@@ -33,7 +32,6 @@ class Runner(ABC):
         name: str = "",
         priority: Priority | None = None,
         cached_as: str = "",
-        known: FitResult | None = None,
     ) -> Job:
         """Run a fit, or `work(*args)`, on a worker.
 
@@ -41,11 +39,9 @@ class Runner(ABC):
         name       label of the job
         priority   HIGH for a fit and NORMAL for a function, unless given
         cached_as  key of everything that a function's result depends on; JSON must hold the result
-        known      result of the fit, if only states of its trials are missing
         """
         if isinstance(work, FitSpec):
             job = Job(work, session, name or "fit", Priority.HIGH if priority is None else priority, self._on_end)
-            job.known = known
         else:
             call = Call(work, args, call_key(work, cached_as) if cached_as else None)
             chosen = Priority.NORMAL if priority is None else priority
@@ -118,6 +114,7 @@ class Runner(ABC):
         """Cache a result; a disk that is full or read-only costs a note."""
         note = ""
         if isinstance(job.work, FitSpec):
+            self.cache.remember(value, "" if job.work.use_cache else job.session)
             note = self.cache.put(value) if job.work.use_cache else ""
         elif job.work.cache_key is not None:
             note = self.cache.write(job.work.cache_key, value)

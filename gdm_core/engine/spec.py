@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gdm_core
 from gdm_core.errors import ConfigError
+from gdm_core.models.base import StateModel
 from gdm_core.models.registry import FAMILIES, import_family
 from gdm_core.trials import Trials
-
-if TYPE_CHECKING:
-    from gdm_core.models.base import StateModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +27,7 @@ class FitSpec:
     config     constructor arguments, including the seed
     preview    indices of the trials that snapshots show
     test       held-out trials; with them, the job also returns the states of all trials
-    use_cache  whether to read and write the result cache
+    use_cache  whether the result may be stored on disk
     """
 
     family: str

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -114,7 +113,7 @@ def fit(
 ) -> FitResult:
     """Run a fit, unless its result is known; report its steps and snapshots, and add states of all trials."""
     if known is not None:
-        return known if test is None else replace(known, states=TrialStates.from_model(known.model(), trials, test))
+        return known if test is None else known.with_states(TrialStates.from_model(known.model(), trials, test))
     model, control = resolve_family(family)(**config), _local.control
     recorder = Recorder(model, trials, preview)
     curve: list[tuple[int, float]] = []

@@ -18,8 +18,7 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, points, typed
 from gdm_studio.plot.palette import MAX_STATES
 from pages.compare.settings import ComparedData, ComparedSetting, labels
-from pages.lab import shipped
-from pages.ui import shell
+from pages.ui import shell, shipped
 from pages.ui.exports import slug
 from pages.ui.plot import coming, plot
 

@@ -65,9 +65,8 @@ def rows_of(view: lab.View) -> Rows:
 
 def _supervised_accuracy(view: lab.View) -> Mapping[str, float]:
     """Return accuracies of supervised classifiers; {} until they are known."""
-    if view.shipped_scores is not None:
-        found: Mapping[str, float] = view.shipped_scores.get("supervised", {})
-        return found
+    if found := view.known_scores.get("supervised"):
+        return dict(found)
     if not view.settled:
         return {}
     sides = (view.dataset.train, view.dataset.test)

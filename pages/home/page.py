@@ -12,7 +12,7 @@ from streamlit.components.v2 import component
 from pages.home.pictures import animation_html, score_html
 from pages.ui import navigation, shell
 from pages.ui.images import strip_image, track_image
-from pages.ui.result_files import Card, load_card
+from pages.ui.shipped import Card, load_card
 from pages.ui.theme import ASSETS
 
 

@@ -35,11 +35,10 @@ def query_scores(view: View) -> live.Query:
     queries, spec, measure = view.fit.queries, view.state.spec, view.spec.measure
     if not view.settled or spec is None:
         return queries.latest("scores")
-    if view.shipped_scores is not None:
-        queries.set_latest("scores", view.shipped_scores["scores"], view.spec)
-        return live.Query(view.shipped_scores["scores"], fresh=True, about=view.spec)
     question = (spec.trials, spec.dataset.test, *measure.options, int(spec.config.get("seed", 0)))
-    return view.query("scores", measure.scores, *question, about=view.spec, kept=True)
+    return view.query(
+        "scores", measure.scores, *question, about=view.spec, kept=True, known=view.known_scores.get("scores")
+    )
 
 
 @dataclass(frozen=True)
@@ -141,8 +140,8 @@ def other_seeds(view: View) -> list[Mapping[str, Any]]:
     spec, queries, measure = view.state.spec, view.fit.queries, view.spec.measure
     if not view.settled or spec is None or "seed" not in spec.config:
         return []
-    if view.shipped_scores is not None:
-        return list(view.shipped_scores.get("seeds", []))
+    if seeds := view.known_scores.get("seeds"):
+        return list(seeds)
     found: list[Mapping[str, Any]] = []
     for more in range(1, more_seeds() + 1):
         seed = (int(spec.config["seed"]) + more) % (SEED_RANGE[1] + 1)

@@ -12,6 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.envelopes import envelope, plane_map
+from gdm_core.analysis.inference import infer
 from gdm_core.analysis.tables import bouts_table, csv, first_frame, states_table
 from gdm_core.trials import Trial
 from gdm_studio.plot.figures.base import Figure
@@ -116,7 +117,7 @@ class Export:
 
     def trial_files(self, index: int) -> Sequence[File]:
         """Return the files of a trial's data."""
-        return files_of(self.view.dataset, self.view.select_trial(index).read_samples(exact=True))
+        return files_of(self.view.dataset, self.view.select_trial(index).read_samples())
 
     def table_files(self) -> list[File]:
         return [
@@ -165,8 +166,8 @@ def show_export(
     more      `tables` and `sources` of an Export
     """
     spec = view.state.spec or view.spec
-    view = view.for_files
-    if isinstance(exact := view.read(exact=True), Decoded) and type(reading) is Decoded:
+    view = with_exact_states(view)
+    if isinstance(exact := view.read(), Decoded) and type(reading) is Decoded:
         reading = exact
     data, own = spec.dataset, figures(reading)
     after = [*(bouts_code(view, reading.naming) if data.recorded else SCORES_CODE), *after]
@@ -179,6 +180,17 @@ def show_export(
         **more,
     )
     show_files(export)
+
+
+def query_states(view: View) -> live.Query:
+    """Return the exact states of all trials, in place of 8-bit ones."""
+    return view.query("exact-states", infer, view.dataset.train, view.dataset.test)
+
+
+def with_exact_states(view: View) -> View:
+    """Return the view with the exact states, once known."""
+    states = query_states(view)
+    return replace(view, precise=states.value) if states.fresh else view
 
 
 def bouts_code(view: View, naming: StateNames) -> list[str]:
@@ -239,7 +251,7 @@ def standard_figures(view: View, reading: Decoded, wait_s: float = 0.0) -> dict[
 def _query_figures(view: View, trial: Trial, wait_s: float = 0.0) -> dict[str, live.Query]:
     """Return the queries of figures that a worker computes, after the exact states are known."""
     names = [PREDICTION, *([] if trial.position is None else [PLANE])]
-    if not view.exact.fresh:
+    if view.precise is None:
         return {name: live.Query() for name in names}
     last = view.fit.queries.latest(f"envelope-{view.index}").value  # of the tab Prediction
     arguments = (trial.n_samples // 2, 20, True) if last is None else (last.origin, len(last.mean), last.adaptive)
@@ -257,7 +269,7 @@ def show_files(export: Export) -> None:
     if view.state.result is None or view.state.spec is None:
         shell.empty("Nothing to export yet", "Files appear when fitting finishes.")
         return
-    awaited = {"The exact states": view.exact, "Prediction intervals": view.query_calibrated()}
+    awaited = {"The exact states": query_states(view), "Prediction intervals": view.query_calibrated()}
     if missing := [what for what, query in awaited.items() if not query.fresh]:
         failed = [
             live.show_failure(view.fit, awaited[what], f"{what} could not be computed", where="export")
@@ -301,7 +313,7 @@ def _choose_trial_files(export: Export) -> Sequence[File]:
         key = f"{view.page}-export-trial-{index}"  # follows the trial of the page
         chosen = st.selectbox("Trial", range(len(titles)), index, format_func=lambda i: titles[i], key=key)
         index = chosen if chosen is not None and chosen < len(titles) else index
-    return export.trial_files(index) if view.exact.fresh else []
+    return [] if view.precise is None else export.trial_files(index)
 
 
 def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:

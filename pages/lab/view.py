@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -12,12 +12,12 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.analysis.inference import InferredStates, calibrate, filter_states, infer
+from gdm_core.analysis.inference import InferredStates, calibrate, filter_states
 from gdm_core.analysis.matching import in_order
 from gdm_core.text import format_percent
 from gdm_core.trials import Trial
 from gdm_core.units import SECONDS, Unit
-from pages.lab import live, shipped
+from pages.lab import live
 from pages.lab.dataset import Dataset
 from pages.lab.decoded import Decoded, Undecoded, mark_differences
 from pages.lab.live.queries import query_key
@@ -119,23 +119,22 @@ class View:
         return self.made_for == self.number
 
     @property
-    def shipped_scores(self) -> Mapping[str, Any] | None:
-        """Scores of the precomputed result ("scores", and "seeds" of more fits), if the page measures the same."""
-        result = self.state.result
-        known = self.current and result is not None and result.is_precomputed
-        return shipped.find_scores(self.spec, self.spec.measure.options) if known else None
+    def known_scores(self) -> Mapping[str, Any]:
+        """Scores of a precomputed result ("scores", and "seeds" of more fits), {} unless the page measures the same."""
+        result, spec = self.state.result, self.spec
+        if result is None or not self.current or not result.has_states(spec.test):
+            return {}
+        return result.scores if tuple(result.scores.get("options", ())) == spec.measure.options else {}
 
     def select_trial(self, index: int) -> Self:
         """Return the view of another trial."""
         return replace(self, index=min(max(index, 0), len(self.dataset.trials) - 1))
 
     # ---- states -------------------------------------------------------------------------------------------------
-    def read(self, now: live.FitState | None = None, *, exact: bool | None = None) -> Decoded | Undecoded:
+    def read(self, now: live.FitState | None = None) -> Decoded | Undecoded:
         """Return the displayed trial with its states in the picture `now`, or with those of an earlier picture.
 
-        Training trials have states from the first snapshot on, held-out trials at the end of the fit.
-
-        exact   use exact states for training trials too, whose snapshots are thinned; default: for recordings
+        Training trials have states from the first snapshot on, which is thinned; held-out trials at the end of the fit.
         """
         now, trial = now or self.state, self.trial
         seen: dict[str, Any] = {"trial": trial, "unit": self.unit, "words": self.dataset.words}
@@ -145,7 +144,7 @@ class View:
             states = now.memoize(("filtered", self.index), lambda: in_order((past,), now.order)[0], inputs=(past,))
             named = self.name_states(now, ("filtered", self.index), states)
             note = PAST_ONLY if self.rule.plain else f"{PAST_ONLY} Smoothing bouts still looks ahead."
-            smoothed = self._find_states(now, exact=True)
+            smoothed = self._find_states(now)
             if smoothed is not None:
                 mine = named["states"]
                 others = self.name_states(now, ("smoothed", self.index), smoothed)["states"]
@@ -155,25 +154,25 @@ class View:
                     f"{note} The strongest state differs from the smoothed one at {format_percent(share)} of samples."
                 )
             return Decoded(state=now.status, origin=now.origin, note=note, **named, **seen)
-        found = self._find_states(now, self.dataset.recorded if exact is None else exact)
+        found = self._find_states(now)
         if found is not None:
             named = self.name_states(now, self.index, found)
             return Decoded(state=now.status, origin=now.origin, **named, **seen)
         title, note = self._explain_missing(now)
         earlier = self.fit.last
-        states = None if earlier is None else self._find_states(earlier, exact=True)
+        states = None if earlier is None else self._find_states(earlier)
         if earlier is not None and states is not None:
             note = f"Showing the previous fit. {note}" if self.is_new else ""
             named = self.name_states(now, self.index, states)
             return Decoded(state="stale", origin=earlier.origin, note=note, **named, **seen)
         return Undecoded(state=now.status, title=title, note=note, **seen)
 
-    def read_samples(self, now: live.FitState | None = None, *, exact: bool | None = None) -> Decoded | Undecoded:
+    def read_samples(self, now: live.FitState | None = None) -> Decoded | Undecoded:
         """Return `read` with the states of every sample of the recording, also where windows are fitted."""
-        here, trial = self.read(now, exact=exact), self.dataset.recording(self.index)
+        here, trial = self.read(now), self.dataset.recording(self.index)
         if trial is here.trial or isinstance(here, Undecoded):
             return replace(here, trial=trial)
-        now, key = now or self.state, ("samples", self.index, exact)
+        now, key = now or self.state, ("samples", self.index)
         soft = now.memoize(key, lambda: self.dataset.to_samples(self.index, here.soft), inputs=(here.soft,))
         return replace(here, trial=trial, differs=None, **self.name_states(now, key, soft, trial))
 
@@ -194,25 +193,22 @@ class View:
     def is_new(self) -> bool:
         return self.index >= len(self.dataset.train)
 
-    def _find_states(self, now: live.FitState, exact: bool) -> Array | None:
+    def _find_states(self, now: live.FitState) -> Array | None:
         """Return the states [T, K] of the trial; None if there are none."""
         spec = now.spec
         if spec is None or not now.states or spec.trials.fingerprint != self.dataset.train.fingerprint:
             return None
-        if self.is_new or exact:
-            index, precise, known = self.index, self.precise, now.find_states(self.dataset.test)
-            if precise is not None and now is self.state:
-                every = (*precise.train, *precise.test)
-                return cast(
-                    Array,
-                    now.memoize(("precise", index), lambda: in_order((every[index],), now.order)[0], inputs=(precise,)),
-                )
-            if known is not None and not known.error:
-                return cast(
-                    Array,
-                    now.memoize(("all", index), lambda: in_order((known.soft(index),), now.order)[0], inputs=(known,)),
-                )
-        return now.states[self.index] if self.index < len(now.states) and not self.is_new else None
+        index, known = self.index, now.find_states(self.dataset.test)
+        precise = self.precise if now is self.state else None
+        find: Callable[[int], Array]
+        if precise is not None:
+            find = (*precise.train, *precise.test).__getitem__
+        elif known is not None and not known.error:
+            find = known.soft
+        else:
+            return now.states[index] if index < len(now.states) and not self.is_new else None
+        key, inputs = ("states", index, precise is None), (precise or known,)
+        return cast(Array, now.memoize(key, lambda: in_order((find(index),), now.order)[0], inputs=inputs))
 
     def _explain_missing(self, now: live.FitState) -> tuple[str, str]:
         """Return why there are no states: a title, and what brings them."""
@@ -240,6 +236,7 @@ class View:
         kept: bool = False,
         wait_s: float = 0.0,
         calibrated: bool = False,
+        known: Any = None,
     ) -> live.Query:
         """Return `function(model_bytes, *args)` of the displayed fit, computed on a worker.
 
@@ -248,6 +245,7 @@ class View:
         kept        whether the result, which must be JSON, is stored on disk with the fit
         wait_s      seconds that the page may wait
         calibrated  whether the function needs calibrated intervals, and waits for them
+        known       the result, if it came with the application
         """
         state = self.state
         about = (self.trial, state.order) if about is None else about
@@ -259,13 +257,10 @@ class View:
                 earlier = self.fit.queries.latest(name)
                 return replace(earlier, name=ready.name, pending=ready.pending, message=ready.message)
             model = ready.value
+        if known is not None:
+            self.fit.queries.put(name, key, known, about)
         kept = kept and self.dataset.keep
         return self.fit.query(name, key, function, model, *args, about=about, kept=kept, wait_s=wait_s)
-
-    @property
-    def for_files(self) -> Self:
-        """Return the view with the exact states that exported files contain, once known."""
-        return replace(self, precise=self.exact.value) if self.exact.fresh else self
 
     def query_calibrated(self, wait_s: float = 0.0) -> live.Query:
         """Return the displayed model with calibrated prediction intervals, as bytes."""
@@ -273,11 +268,6 @@ class View:
         if result is not None and result.is_precomputed:  # it was calibrated when it was made
             return live.Query(result.model_bytes, fresh=True)
         return self.query("calibrated", calibrate, spec.trials, wait_s=wait_s)
-
-    @cached_property
-    def exact(self) -> live.Query:
-        """Exact states of all trials for files."""
-        return self.query("exact-states", infer, self.dataset.train, self.dataset.test)
 
 
 # ---- the script of a page -------------------------------------------------------------------------------------

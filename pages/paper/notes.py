@@ -8,7 +8,7 @@ from gdm_core.text import format_percent
 from gdm_studio import paper
 from pages.paper import numbers
 from pages.paper.panels import Material, format_score
-from pages.ui.result_files import load_card
+from pages.ui.shipped import load_card
 
 USED = 0.01  # mean share of a state that counts as used
 SAME = 0.01  # difference in accuracy that tells nothing

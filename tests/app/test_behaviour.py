@@ -17,7 +17,8 @@ from gdm_core.engine.results import from_levels
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
-from pages.lab import naming, shipped
+from pages.lab import naming
+from pages.ui import shipped
 from tests.support.controls import control
 from tests.support.drawn import record, words
 from tests.support.page import opened
@@ -30,7 +31,7 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
     engine.auto = False
     app = opened("behaviour", view="Clips")
     assert "Tab `Clips` to Bouts" in app.toast[0].value, "a link to a removed tab opens the first one"
-    assert f"{shipped.load(recordings.SHIPPED).more['scores']['macro_f1']:.3f}" in words(app)
+    assert f"{shipped.load(recordings.SHIPPED).result.scores['scores']['macro_f1']:.3f}" in words(app)
     assert app.session_state["fit-behaviour"].poll().status == "fresh"
     assert not engine.waiting("fit")
     assert not engine.waiting("ask-scores")
@@ -87,10 +88,10 @@ def test_refit_of_precomputed_result_is_as_good():
     data, bundle = recordings.load_simulated(FIRST), shipped.load(recordings.SHIPPED)
     result = fit_result(data.train, dict(bundle.config))
     assert result.elbo == pytest.approx(bundle.result.elbo, abs=0.5)
-    rule = BoutRule(*bundle.more["options"])
+    rule = BoutRule(*bundle.result.scores["options"])
     assert rule == data.expert_rule
     found = bout_scores.scores(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s)
-    assert found["macro_f1"] == pytest.approx(bundle.more["scores"]["macro_f1"], abs=0.08)
+    assert found["macro_f1"] == pytest.approx(bundle.result.scores["scores"]["macro_f1"], abs=0.08)
 
 
 def test_uploaded_file_opens_in_your_data(engine):

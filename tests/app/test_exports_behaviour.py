@@ -134,7 +134,6 @@ def test_entropy_ignores_unused_colours(view):
 
 def test_exports_hold_the_exact_states(view, monkeypatch):
     """A precomputed result is drawn in 8 bits, but exported exactly."""
-    assert view.exact.fresh or view.exact.pending
     given = offered(replace(view), monkeypatch)
     exact = view.state.result.model().predict_proba(view.dataset.test)[0]
     states = pd.read_csv(
@@ -169,8 +168,8 @@ def test_script_reproduces_the_bouts_of_the_page(tmp_path):
     config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}
     naming = arrange(["=rest", 'a "fast" one', ""], [0, 1, 0])
     view = fitted(data, config, QuickEngine(real=True), naming)
-    assert view.exact.fresh
-    view = view.for_files
+    view = lab_export.with_exact_states(view)
+    assert view.precise is not None
     fit = exports.Fit("gdm", config, view.state.order)
     recipe = replace(data.recipe, after=lab_export.bouts_code(view, view.naming))
     printed = run_script(exports.script(recipe, fit, "Behaviour"), tmp_path)

@@ -18,8 +18,7 @@ from gdm_core.engine.results import from_levels
 from pages.formula1 import data, sessions
 from pages.formula1.controls import FIFTH
 from pages.formula1.selection import CAR_CHANNELS, Place, Selection
-from pages.lab import shipped
-from pages.ui import settings
+from pages.ui import settings, shipped
 from tests.support.drawn import verdicts
 from tests.support.formula1_page import (
     FUTURE,
@@ -63,8 +62,8 @@ def test_precomputed_scores_are_those_of_the_states():
     )
     known, truth = (np.concatenate([trial.labels for trial in one.trials]) for one in (train, laps))
     measured = mapped_accuracy(majority_map(ours, known, 3), theirs, truth)
-    assert measured == pytest.approx(found.more["scores"]["majority_map_accuracy"], abs=0.01)
-    supervised = found.more["supervised"]
+    assert measured == pytest.approx(found.result.scores["scores"]["majority_map_accuracy"], abs=0.01)
+    supervised = found.result.scores["supervised"]
     assert max(0.75, supervised["decision tree"] - 0.15) < measured < supervised["random forest"]
 
 

@@ -13,9 +13,9 @@ from datasets.f1.race import LAYOUTS
 from gdm_core.engine.results import from_levels
 from pages.formula1.circuit import turned
 from pages.home.pictures import score_html
-from pages.lab import shipped
 from pages.lab.live import FitSession
-from pages.ui.result_files import Card, load_card
+from pages.ui import shipped
+from pages.ui.shipped import Card, load_card
 from tests.support.drawn import pieces
 from tests.support.live_engine import QuickEngine
 from tests.support.page import APP, opened
@@ -103,8 +103,8 @@ def test_close_score_and_baseline_get_another_digit():
 
 def test_mice_card_names_the_majority_class_of_its_record():
     card, stored = load_card("behaviour"), shipped.load("behaviour")
-    assert dict(card.score.others)["majority class"] == pytest.approx(stored.more["scores"]["majority"])
-    assert f"{stored.more['scores']['majority']:.0%}" in "".join(pieces(AppTest.from_file(APP).run()))
+    assert dict(card.score.others)["majority class"] == pytest.approx(stored.result.scores["scores"]["majority"])
+    assert f"{stored.result.scores['scores']['majority']:.0%}" in "".join(pieces(AppTest.from_file(APP).run()))
 
 
 def test_links_hold_the_settings_of_their_pictures():

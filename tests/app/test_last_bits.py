@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from datasets import nascar
+from gdm_core.engine import FitSpec
 from gdm_core.errors import DataError
 from gdm_core.trials import as_trials
 from gdm_studio import paper
@@ -15,10 +16,10 @@ from pages.behaviour import recordings
 from pages.formula1 import data as laps
 from pages.formula1 import sessions
 from pages.formula1.circuit import open_circuit
-from pages.lab import shipped
 from pages.lab.labelling import labels
 from pages.nascar import simulator
-from pages.ui.result_files import load_card
+from pages.ui import shipped
+from pages.ui.shipped import load_card
 from tests.support.last_bits import other_last_bits
 from tests.support.page import opened
 
@@ -91,4 +92,4 @@ def test_result_of_data_without_a_recipe_is_not_written():
     changed = replace(another, trials=(another[0].slice(0, 50),))
     found = shipped.load("nascar-soft")
     with pytest.raises(DataError, match="another processor could not match it with 'mine'"):
-        shipped.write("mine", lap, changed, found.family, found.config, found.result, {})
+        shipped.write("mine", FitSpec(found.family, found.config, lap, test=changed), found.result, {})

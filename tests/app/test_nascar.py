@@ -19,11 +19,11 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import as_trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
-from pages.lab import explain, shipped
+from pages.lab import explain
 from pages.lab.naming import StateNames
 from pages.lab.view import PAST_ONLY
 from pages.nascar import pictures, simulator
-from pages.ui import result_files
+from pages.ui import shipped
 from tests.support.drawn import record, verdicts
 from tests.support.nascar_page import live_of, opened, settled, text
 from tests.support.offered import file_makers, offered
@@ -46,7 +46,7 @@ def test_first_visit_shows_precomputed_result_without_jobs(engine):
     found, shown = shipped.load("nascar"), live_of(app).poll()
     assert shown.status == "fresh"
     assert found.result.model_bytes == shown.result.model_bytes
-    assert f"{found.more['scores']['matched_accuracy']:.3f}" in text(app)
+    assert f"{found.result.scores['scores']['matched_accuracy']:.3f}" in text(app)
     assert engine.waiting() == []
 
 
@@ -60,8 +60,8 @@ def test_first_visit_has_fits_of_other_numbers_of_states(engine):
 
 
 def test_shipped_temperature_is_found_at_its_value_alone(monkeypatch, tmp_path):
-    shutil.copytree(result_files.FOLDER, tmp_path / "demo")
-    monkeypatch.setattr(result_files, "FOLDER", tmp_path / "demo")
+    shutil.copytree(shipped.FOLDER, tmp_path / "demo")
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "demo")
     found, track = shipped.load("nascar"), simulator.BUNDLED["nascar"]
     train, test = map(as_trials, train_test(track.setting, track.seed, track.length))
     shipped.write_variant("nascar", train, test, "tau0.5", replace(found.result, seconds=12.5))

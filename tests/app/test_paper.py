@@ -15,7 +15,7 @@ from pages.paper import numbers, panels
 from pages.paper.export import table_files
 from pages.paper.notes import write_note
 from pages.paper.panels import Material
-from pages.ui.result_files import load_card
+from pages.ui.shipped import load_card
 from tests.support.compared import lines, made_up
 from tests.support.drawn import record
 from tests.support.page import opened

@@ -22,14 +22,15 @@ from gdm_core.units import dwell_unit, unit_for
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
 from pages.lab import dataset as lab_data
-from pages.lab import figures, scores, shipped
+from pages.lab import figures, scores
 from pages.lab.card import with_spread
 from pages.lab.dataset import MOST_LATENT
 from pages.lab.naming import StateNames, arrange
 from pages.lab.poses import player
 from pages.lab.tabs import label_counts
 from pages.ui import card as cards
-from pages.ui.result_files import load_card
+from pages.ui import shipped
+from pages.ui.shipped import load_card
 from tests.support.drawn import words
 from tests.support.live_engine import Sketch
 from tests.support.page import opened
@@ -134,7 +135,7 @@ def test_label_table_counts_each_frame_once(sketch):
 
 def test_home_card_shows_the_score_of_the_page(engine):
     home = load_card("behaviour").score
-    found = shipped.load(recordings.SHIPPED).more
+    found = shipped.load(recordings.SHIPPED).result.scores
     row = with_spread(scores.bout_rows(found["scores"]), [scores.bout_rows(one) for one in found["seeds"]])[-1]
     for field in ("value", "spread", "ahead", "line"):
         assert getattr(home, field) == pytest.approx(getattr(row, field), abs=5e-5), field
@@ -170,7 +171,7 @@ def test_label_scores_have_a_majority_baseline(sketch):
     at = figure["layout"]["xaxis"]["ticktext"].index("balanced<br>accuracy")
     bars = [shape for shape in figure["layout"]["shapes"] if at - 0.5 < shape["x0"] < at + 0.5]
     assert len(bars) == 2
-    assert all("majority_balanced" in row for row in shipped.load(recordings.SHIPPED).more["scores"]["test"])
+    assert all("majority_balanced" in row for row in shipped.load(recordings.SHIPPED).result.scores["scores"]["test"])
 
 
 def test_bout_durations_have_a_suitable_unit(sketch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -11,9 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core import __version__
 from gdm_core.errors import DataError
-from pages.ui import card, component, navigation, result_files, server
+from pages.ui import card, component, navigation, server, shipped
 from pages.ui.card import Score
-from pages.ui.result_files import Card, load_card, write_card
+from pages.ui.shipped import Card, load_card, write_card
 from tests.support.asgi import ask
 from tests.support.compared import lines, made_up
 from tests.support.page import APP, turned
@@ -153,7 +154,7 @@ def _track(states) -> Card:
 
 @pytest.fixture
 def shipped_to(tmp_path, monkeypatch):
-    monkeypatch.setattr(result_files, "FOLDER", tmp_path)
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
     return tmp_path
 
 
@@ -170,11 +171,11 @@ def test_card_round_trips_through_its_file(shipped_to):
 
 def test_damaged_card_raises_data_error(shipped_to):
     write_card("nascar", _track(np.eye(3)))
-    _, words = result_files.read("nascar", "card")
-    result_files.write("nascar", "card", {"states": np.eye(3)}, words)
+    words = json.loads((shipped_to / "nascar.json").read_text())["card"]
+    shipped.write_part("nascar", "card", {"states": np.eye(3)}, words)
     with pytest.raises(DataError, match="lacks position"):
         load_card("nascar")
-    result_files.write("nascar", "card", {"states": np.eye(3), "position": np.zeros((4, 2))}, words)
+    shipped.write_part("nascar", "card", {"states": np.eye(3), "position": np.zeros((4, 2))}, words)
     with pytest.raises(DataError, match="4 positions but 3 states"):
         load_card("nascar")
 

@@ -25,7 +25,7 @@ from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import FAMILIES
 from gdm_core.trials import Trials
-from pages.lab import shipped
+from pages.ui import shipped
 from tests.support.fake_model import OfData
 
 FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
@@ -98,6 +98,7 @@ class Kept(ResultCache):
     """Results of fits and calls by key, in memory."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.precomputed = shipped.find_result
         self.results: dict[str, FitResult] = {}
         self.values: dict[str, Any] = {}
@@ -150,6 +151,7 @@ class QuickEngine(Engine):
     def forget(self, session: str) -> None:
         """Cancel the jobs of a session."""
         self.forgotten.append(session)
+        self.cache.forget(session)
         for job in self.waiting():
             if job.session == session:
                 job.cancel()
@@ -165,7 +167,7 @@ class QuickEngine(Engine):
         try:
             if isinstance(job.work, FitSpec):
                 result = self._fitted(job.work, job.known is not None)
-                self.cache.put(result)
+                self._keep(job, result)
                 job.succeed(result)
             elif job.name in self.unable:
                 raise FitError(self.unable[job.name])

@@ -108,6 +108,18 @@ def test_disk_cache_evicts_least_recently_used(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) <= 45_000
 
 
+def test_memory_drops_oldest_and_forgotten_results(tmp_path: Path) -> None:
+    cache = ResultCache(tmp_path, memory_bytes=2_500)
+    specs = [fake_fit(seed=seed) for seed in range(3)]
+    for spec in specs:
+        cache.remember(result(spec.key, 1_000), "me/upload")
+    assert [cache.find(spec)[0] is not None for spec in specs] == [False, True, True]
+    cache.forget("somebody")
+    assert cache.find(specs[1])[0].from_cache
+    cache.forget("me")
+    assert [cache.find(spec)[0] for spec in specs] == [None] * 3
+
+
 def test_call_values_are_kept_unless_damaged(tmp_path: Path) -> None:
     cache = ResultCache(tmp_path)
     assert cache.read("v") == (False, None, "")
@@ -146,6 +158,7 @@ def test_damaged_result_is_computed_again(engine: Engine) -> None:
     assert again.result(0).model_bytes == fitted.model_bytes
     assert len(again.poll().snapshots) == len(fitted.snapshots)
     (engine.cache.folder / wanted.key).write_text("{")
+    engine.cache = ResultCache(engine.cache.folder)  # without results in memory
     third = engine.submit(wanted)
     assert not third.result(PATIENCE_S).from_cache
     assert "damaged" in third.poll().notes[0]

@@ -16,11 +16,10 @@ from gdm_core.engine.estimate import format_duration
 from gdm_core.text import plural
 from gdm_studio.plot import figures
 from pages.channel import LivePanels, channel
-from pages.lab import shipped
 from pages.lab.live.queries import Query
 from pages.lab.live.session import FitSession
 from pages.lab.live.state import FitState, PageSpec, has_default_order, is_fit_of
-from pages.ui import navigation, settings, shell
+from pages.ui import navigation, settings, shell, shipped
 from pages.ui.plot import REPLAY, Panel, Picture, Scrubber, Text, by_key, draw_live
 
 FIT = "fit-"

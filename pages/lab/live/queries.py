@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.engine import Engine, FitResult, FitSpec, Job, JobStatus, Priority
+from gdm_core.engine import Engine, FitSpec, Job, JobStatus, Priority
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trial, Trials
 
@@ -107,14 +107,12 @@ class Queries:
 
         return self._resolve(name, key, submit, about, priority, wait_s)
 
-    def ask_fit(
-        self, name: str, spec: FitSpec, priority: Priority = Priority.LOW, known: FitResult | None = None
-    ) -> Query:
-        """Return the result of a fit, of which only states may be missing if it is `known`."""
+    def ask_fit(self, name: str, spec: FitSpec, priority: Priority = Priority.LOW) -> Query:
+        """Return the result of a fit."""
         held_out = "" if spec.test is None else spec.test.fingerprint
 
         def submit() -> Job:
-            return self._engine.submit(spec, session=self._session, name=f"ask-{name}", priority=priority, known=known)
+            return self._engine.submit(spec, session=self._session, name=f"ask-{name}", priority=priority)
 
         return self._resolve(name, f"{spec.key}/{held_out}", submit, None, priority)
 
@@ -149,6 +147,10 @@ class Queries:
         pending.partial = view.found
         return replace(self.latest(name), pending=True, partial=view.found, queued=view.status is JobStatus.QUEUED)
 
+    def put(self, name: str, key: str, value: Any, about: Any = None) -> None:
+        """Add the result of a query that came with the application."""
+        self._results.setdefault((name, key), Query(value, fresh=True, about=about, name=name))
+
     def find(self, name: str, key: str) -> Any:
         """Return the result of an earlier query, None if there is none."""
         found = self._results.get((name, key))
@@ -172,10 +174,6 @@ class Queries:
     def latest(self, name: str) -> Query:
         """Return the newest result of a name, as an earlier one."""
         return replace(self._latest.get(name, Query(name=name)), fresh=False)
-
-    def set_latest(self, name: str, value: Any, about: Any = None) -> None:
-        """Set the earlier result of a name."""
-        self._latest[name] = Query(value, about=about, name=name)
 
     def retry(self, name: str) -> None:
         """Forget the failures of a name."""
@@ -202,7 +200,7 @@ class Queries:
             self.n_news += 1
             self.n_settled += name not in self._idle
             if view.status is JobStatus.DONE:
-                self._results[name, pending.key] = Query(view.result, fresh=True, about=pending.about, name=name)
+                self.put(name, pending.key, view.result, pending.about)
             elif view.status is JobStatus.FAILED:
                 self._failures[name, pending.key] = view.message
         while len(self._results) > MAX_RESULTS:

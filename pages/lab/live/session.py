@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -14,7 +13,6 @@ from gdm_core.engine.results import TrialStates
 from pages.lab.live.queries import Queries
 from pages.lab.live.state import Array, ColourAnchor, FitState, PageSpec, is_fit_of, show_job, show_result
 
-MAX_RESULTS = 16  # more than there are numbers of states
 MAX_NEIGHBOURS = 2  # jobs at a time
 SLOW_FIT_S = 10.0  # slower fits start on request only
 STATES = "states"  # query for the states of other held-out trials
@@ -38,7 +36,6 @@ class FitSession:
         self.spec: PageSpec | None = None
         self.last: FitState | None = None
         self._jobs: dict[str, Job] = {}  # by key of the fit
-        self._results: OrderedDict[str, FitResult] = OrderedDict()
         self._failed: set[str] = set()  # neighbours, which are not tried twice
         self._state, self._anchor = FitState("running"), ColourAnchor()
         self._cancelled = self._interrupted = False
@@ -72,11 +69,7 @@ class FitSession:
         """Start the requested fit, or promote its job."""
         self._message, self._cancelled, self._interrupted = "", False, False
         if self.spec is not None:
-            result = self._results.get(self.spec.key)
-            if result is not None and result.has_states(self.spec.test):
-                self._finish(replace(result, from_cache=True))
-            else:
-                self._submit(self.spec, Priority.HIGH)
+            self._submit(self.spec, Priority.HIGH)
 
     def cancel(self) -> None:
         """Cancel the running fit; the earlier result stays."""
@@ -126,7 +119,6 @@ class FitSession:
     def _finish(self, result: FitResult, notes: tuple[str, ...] = ()) -> None:
         """Show the result of the last request."""
         assert self.spec is not None
-        self._keep(result)
         self._state = self.last = show_result(self.spec, result, self._anchor, notes)
 
     def _show(self, state: FitState) -> None:
@@ -146,14 +138,12 @@ class FitSession:
         if self.running and not self.completing:
             return  # the fit goes first
         asked = replace(state.spec, dataset=spec.dataset, test=spec.test)
-        query = self.queries.ask_fit(STATES, asked, Priority.HIGH, known=result)
+        query = self.queries.ask_fit(STATES, asked, Priority.HIGH)
         if query.pending:
             return
         held_out = spec.dataset.test.fingerprint
         states = query.value.states if query.fresh else TrialStates(held_out, error=query.message)
-        found = replace(result, states=states)
-        self._keep(found)
-        self._show(replace(state, result=found))
+        self._show(replace(state, result=result.with_states(states)))
 
     # ---- colours ------------------------------------------------------------------------------------------------
     def choose_order(self, spec: PageSpec, raw: tuple[Array, ...]) -> Order:
@@ -185,38 +175,22 @@ class FitSession:
 
     def find(self, spec: PageSpec) -> FitResult | None:
         """Return the result of a fit with its states, if it is known."""
-        result = self._results.get(spec.key)
-        if result is None or not result.has_states(spec.test):
-            result = self.engine.cache.find(spec)[0]
-        if result is None or result.snapshot is None or not result.has_states(spec.test):
-            return None
-        self._keep(result)
-        return result
+        result, _ = self.engine.cache.find(spec)
+        return result if result is not None and result.snapshot is not None and result.has_states(spec.test) else None
 
     def _collect(self) -> None:
-        """Keep the results of neighbours that have ended."""
+        """Drop the jobs of neighbours that have ended."""
         for key, job in list(self._jobs.items()):
-            view = job.poll()
-            if view.status is JobStatus.DONE:
-                self._keep(view.result)
-            elif view.status.final:
-                self._failed.add(key)
-            if view.status.final:
+            if (status := job.poll().status).final:
                 self._jobs.pop(key, None)
-
-    def _keep(self, result: FitResult) -> None:
-        """Keep a result, dropping the oldest of too many."""
-        self._results[result.key] = result
-        self._results.move_to_end(result.key)
-        while len(self._results) > MAX_RESULTS:
-            self._results.popitem(last=False)
+                if status is not JobStatus.DONE:
+                    self._failed.add(key)
 
     def _submit(self, spec: PageSpec, priority: Priority) -> None:
         """Start a fit, or raise the priority of its job."""
         job = self._jobs.get(spec.key)
         if job is None:
-            known = self._results.get(spec.key)
-            self._jobs[spec.key] = self.engine.submit(spec, session=self.name, priority=priority, known=known)
+            self._jobs[spec.key] = self.engine.submit(spec, session=self.name, priority=priority)
         else:
             job.priority = max(job.priority, priority)
 
