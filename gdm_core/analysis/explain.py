@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,16 +48,20 @@ def explain_state(
     spans = find_bouts(bouts)
     visited = bouts[spans[:, 0]]
     mine = spans[visited == state]
-    sds = effect_sizes(values, states[:, state])
-    largest = [i for i in np.argsort(-np.abs(sds), kind="stable")[:MOST_NAMED] if abs(sds[i]) >= LEAST_SDS]
     return StateFacts(
         float(np.nanmean(states[:, state])),
-        tuple((names[i], float(sds[i])) for i in largest),
+        name_largest(effect_sizes(values, states[:, state]), names),
         np.diff(mine)[:, 0],
         _neighbours(visited[:-1][visited[1:] == state], state),
         _neighbours(visited[1:][visited[:-1] == state], state),
         _choose_typical(mine, states[:, state]),
     )
+
+
+def name_largest(sds: npt.NDArray[np.float64], names: Sequence[str]) -> tuple[tuple[str, float], ...]:
+    """Return (name, difference) of the differences [N] that are worth naming, the largest first."""
+    order = np.argsort(-np.abs(sds), kind="stable")[:MOST_NAMED]
+    return tuple((names[i], float(sds[i])) for i in order if abs(sds[i]) >= LEAST_SDS)
 
 
 def effect_sizes(values: npt.NDArray[np.floating], weight: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from gdm_core.analysis.explain import name_largest
 from gdm_core.errors import ConfigError
 from gdm_core.maths.gaps import ratio
 from gdm_core.study.finding import STATE_COLUMNS
@@ -16,8 +18,6 @@ from gdm_core.study.text import format_list
 from gdm_core.trials import Trial
 
 MOST_S, AROUND_S = 4.0, 0.5  # longest part of a bout in a clip, and its context on either side
-MOST_NAMED = 3  # channels per state
-LEAST_SDS = 0.5  # distance from the mean of a channel, in its standard deviations
 
 
 def choose_clips(study: Study, state: int, n: int = 6) -> pd.DataFrame:
@@ -47,13 +47,12 @@ def choose_clips(study: Study, state: int, n: int = 6) -> pd.DataFrame:
     return found[[RECORDING, "first", "after", "bout_first", "bout_after"]]
 
 
-def describe_states(study: Study, recordings: Mapping[str, Trial]) -> list[str]:
-    """Return for each state the channels that differ most from their overall mean, such as "high speed; low height"."""
+def compare_channels(study: Study, recordings: Mapping[str, Trial]) -> npt.NDArray[np.float64]:
+    """Return how far [K, N] each channel is from its overall mean in each state, in standard deviations; NaN if never."""
     names = study.sheet.names
-    channels = recordings[names[0]].channels
     centre = np.nan_to_num(np.nanmean(recordings[names[0]].y, axis=0), nan=0.0)
-    n, total = np.zeros((2, len(study.states), len(channels)))
-    squares = np.zeros(len(channels))
+    n, total = np.zeros((2, len(study.states), len(centre)))
+    squares = np.zeros(len(centre))
     for name in names:
         inside = (study.recordings[name].labels == np.array(study.states)[:, None]).astype(np.float64)  # [K, T]
         y = recordings[name].y - centre
@@ -63,12 +62,20 @@ def describe_states(study: Study, recordings: Mapping[str, Trial]) -> list[str]:
     mean = ratio(total.sum(axis=0), n.sum(axis=0))
     spread = np.sqrt(np.maximum(ratio(squares, n.sum(axis=0)) - mean**2, 0.0))
     far = np.nan_to_num(ratio(ratio(total, n) - mean, spread), nan=0.0)
+    far[n.sum(axis=1) == 0] = np.nan
+    return far
+
+
+def describe_states(study: Study, recordings: Mapping[str, Trial]) -> list[str]:
+    """Return for each state the channels that differ most from their overall mean, such as "high speed; low height"."""
+    channels = recordings[study.sheet.names[0]].channels
     found = []
-    for its, samples in zip(far, n.sum(axis=1), strict=True):
-        most = [i for i in np.argsort(-np.abs(its), kind="stable")[:MOST_NAMED] if abs(its[i]) >= LEAST_SDS]
-        sides = {"high": [channels[i] for i in most if its[i] > 0], "low": [channels[i] for i in most if its[i] < 0]}
+    for its in compare_channels(study, recordings):
+        sides: dict[str, list[str]] = {"high": [], "low": []}
+        for name, sds in name_largest(np.nan_to_num(its), channels):
+            sides["high" if sds > 0 else "low"].append(name)
         text = "; ".join(f"{side} {', '.join(those)}" for side, those in sides.items() if those)
-        found.append(text or ("near the mean" if samples else "–"))
+        found.append(text or ("–" if np.isnan(its).all() else "near the mean"))
     return found
 
 

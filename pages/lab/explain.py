@@ -15,6 +15,7 @@ from streamlit.components.v2 import component
 from datasets.keypoints import KeypointTable
 from gdm_core.analysis.explain import StateFacts, explain_state
 from gdm_core.text import format_percent, plural
+from gdm_core.units import Unit
 from gdm_studio.plot import palette
 from pages.lab.decoded import Decoded
 from pages.lab.poses.player import skeleton_edges
@@ -51,29 +52,37 @@ LOOK = """<style>
 
 
 def show_explanation(view: View) -> None:
-    """Show the card of the state whose number the address has, and listen for clicks on legends."""
-    with st.container(key="gdm-explain-place"):
-        _listener(key="explain-listener", on_state_change=_choose)
-    number = whole(settings.text(CHOSEN) or "")
-    settings.keep(CHOSEN, None if number is None else str(number))
-    reading = view.read_samples()
+    """Show the card of the state whose number the address has."""
+    number, reading = listen(), view.read_samples()
     if number is None or not isinstance(reading, Decoded):
         return
     column = next((k for k in reading.used if reading.naming.numbers[k] == number), None)
     with view.frame.below, shell.panel("explain"):
-        buttons = st.container(horizontal=True, key="gdm-explain-buttons")
         if column is None:
             shell.quiet(f"State {number} is not one of the current fit. Click a state in a legend.")
             return
-        made = draw_card(view, reading, column)
         with shell.made_for(view.made_for if reading.state == "fresh" else ""):
-            shell.html(made)
-        name = f"{view.stem}-{slug(reading.names[column])}.html"
-        page = f'<!doctype html><meta charset="utf-8"><title>{escape(reading.names[column])}</title>{LOOK}{made}'
-        with buttons:
-            download("Save card", page.encode, name, key="explain-save", width="content", type="tertiary")
-            close = partial(settings.change, CHOSEN, None)
-            st.button("Close", key="explain-close", icon=":material/close:", type="tertiary", on_click=close)
+            show_card(draw_card(view, reading, column), reading.names[column], view.stem)
+
+
+def listen() -> int | None:
+    """Listen for clicks on legends; return the number of the state to explain."""
+    with st.container(key="gdm-explain-place"):
+        _listener(key="explain-listener", on_state_change=_choose)
+    number = whole(settings.text(CHOSEN) or "")
+    settings.keep(CHOSEN, None if number is None else str(number))
+    return number
+
+
+def show_card(card: str, name: str, stem: str) -> None:
+    """Show the card of a state with buttons that save and close it; `stem` starts the name of its file."""
+    page = f'<!doctype html><meta charset="utf-8"><title>{escape(name)}</title>{LOOK}{card}'
+    with st.container(horizontal=True, key="gdm-explain-buttons"):
+        saved = {"key": "explain-save", "width": "content", "type": "tertiary"}
+        download("Save card", page.encode, f"{stem}-{slug(name)}.html", **saved)
+        close = partial(settings.change, CHOSEN, None)
+        st.button("Close", key="explain-close", icon=":material/close:", type="tertiary", on_click=close)
+    shell.html(card)
 
 
 def _choose() -> None:
@@ -98,22 +107,47 @@ def draw_card(view: View, reading: Decoded, column: int) -> str:
     colour, name = palette.colours(len(reading.names))[column], reading.names[column]
     values, names = _quantities(view, reading)
     facts = explain_state(reading.states, reading.bouts, column, values, names)
-    pose = view.dataset.pose(view.index)
-    pictures = "".join(
-        f"<figure>{_picture(reading, pose, values, facts, names, span, colour)}"
-        f"<figcaption>{escape(_moment(reading, int(span[0])))}</figcaption></figure>"
-        for span in facts.typical
-    )
+    pose, unit = view.dataset.pose(view.index), reading.dwell_unit(reading.bouts)
+    moments = []
+    for first, stop in facts.typical.tolist():
+        lines = _draw_moment(reading, pose, values, facts, names, (first, stop), colour)
+        moments.append((lines, _moment(reading, first)))
+    lengths = facts.lengths * unit.convert(1 / reading.trial.rate_hz)
+    before, after = ([(reading.names[k], share) for k, share in others] for others in (facts.before, facts.after))
+    return card_html(colour, name, moments, facts.share, facts.differences, lengths, unit, before, after)
+
+
+def card_html(
+    colour: str,
+    name: str,
+    moments: Sequence[tuple[str, str]],
+    share: float,
+    differences: Sequence[tuple[str, float]] | None,
+    lengths: npt.NDArray[np.floating],
+    unit: Unit,
+    before: Sequence[tuple[str, float]],
+    after: Sequence[tuple[str, float]],
+) -> str:
+    """Return the card of a state.
+
+    moments       lines and caption of each picture
+    differences   (quantity, difference in standard deviations); None if unknown
+    lengths       of bouts, in `unit`
+    before, after (state, share of the changes), the most frequent first
+    """
+    words = [f"{'high' if d > 0 else 'low'} {what} ({d:+.1f} SD)" for what, d in differences or ()]
     rows = {
-        "Is active": f"{format_percent(facts.share)} of the time",
-        "High and low": " · ".join(
-            f"{'high' if d > 0 else 'low'} {what} ({d:+.1f} SD)" for what, d in facts.differences
-        )
-        or "near the mean in everything recorded",
-        "Lasts": _describe_lengths(reading, facts),
-        "Comes after": _describe_neighbours(reading, facts.before),
-        "Leads to": _describe_neighbours(reading, facts.after),
+        "Is active": f"{format_percent(share)} of the time",
+        "High and low": " · ".join(words) or "near the mean in everything recorded",
+        "Lasts": _describe_lengths(lengths, unit),
+        "Comes after": _describe_neighbours(before),
+        "Leads to": _describe_neighbours(after),
     }
+    if differences is None:
+        del rows["High and low"]
+    pictures = "".join(
+        f"<figure>{_to_picture(*each)}<figcaption>{escape(each[1])}</figcaption></figure>" for each in moments
+    )
     listed = "".join(f"<dt>{escape(title)}</dt><dd>{escape(text)}</dd>" for title, text in rows.items())
     title = f'<p class="gdm-panel-title"><i style="background:{colour}"></i> {escape(name)}</p>'
     return f'<div class="gdm-explain">{title}<div class="moments">{pictures}</div><dl>{listed}</dl></div>'
@@ -137,46 +171,46 @@ def _moment(reading: Decoded, sample: int) -> str:
     return f"{timing['unit']} {at:.0f}" if timing["unit"] == "step" else f"{at:.4g} {timing['unit']}"
 
 
-def _describe_lengths(reading: Decoded, facts: StateFacts) -> str:
-    if not len(facts.lengths):
-        return "never the strongest state in this trial"
-    unit = reading.dwell_unit(reading.bouts)
-    lengths = facts.lengths * unit.convert(1 / reading.trial.rate_hz)
+def _describe_lengths(lengths: npt.NDArray[np.floating], unit: Unit) -> str:
+    if not len(lengths):
+        return "never the strongest state"
     low, middle, high = (f"{value:.3g}" for value in np.quantile(lengths, (0.1, 0.5, 0.9)))
     of = plural(len(lengths), "bout")
     return f"{middle} {unit.name if middle == '1' else unit.plural} (median of {of}; most {low} to {high})"
 
 
-def _describe_neighbours(reading: Decoded, others: Sequence[tuple[int, float]]) -> str:
-    named = [f"{reading.names[k]} ({format_percent(share)})" for k, share in others[:MOST_NEIGHBOURS]]
+def _describe_neighbours(others: Sequence[tuple[str, float]]) -> str:
+    named = [f"{name} ({format_percent(share)})" for name, share in others[:MOST_NEIGHBOURS]]
     return ", ".join(named) or "no other state"
 
 
 # ---- pictures -------------------------------------------------------------------------------------------------------
-def _picture(
+def _draw_moment(
     reading: Decoded,
     pose: KeypointTable | None,
     values: npt.NDArray[np.float32],
     facts: StateFacts,
     names: Sequence[str],
-    span: npt.NDArray[np.int64],
+    span: tuple[int, int],
     colour: str,
 ) -> str:
-    """Return the picture of a bout: its poses, its part of the path, or the channels around it."""
-    first, stop = (int(end) for end in span)
+    """Return the lines of a bout: its poses, its part of the path, or the channels around it."""
+    first, stop = span
     if pose is not None:
-        lines = _draw_pose(pose, min((first + stop) // 2, pose.n_frames - 1), colour)
-    elif reading.trial.position is not None:
-        lines = _draw_path(np.asarray(reading.trial.position, np.float64), first, stop, colour)
-    else:
-        told = [names.index(name) for name, _ in facts.differences] or range(len(names))
-        lines = _draw_channels(values[:, list(told)[:MOST_CHANNELS]], first, stop, colour)
+        return draw_pose(pose, (first + stop) // 2, colour)
+    if reading.trial.position is not None:
+        return _draw_path(np.asarray(reading.trial.position, np.float64), first, stop, colour)
+    told = [names.index(name) for name, _ in facts.differences] or range(len(names))
+    return draw_channels(values[:, list(told)], first, stop, colour)
+
+
+def _to_picture(lines: str, moment: str) -> str:
     width, height = SIZE
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'fill="none" stroke-linejoin="round" stroke-linecap="round">{lines}</svg>'
     )
-    return to_image(svg, f"A typical moment, {_moment(reading, first)}")
+    return to_image(svg, f"A typical moment, {moment}")
 
 
 def _fit(points: npt.NDArray[np.float64], extent: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -201,8 +235,9 @@ def _draw_path(where: npt.NDArray[np.float64], first: int, stop: int, colour: st
     return _line(_fit(around, flipped), GREY, 1) + _line(_fit(flipped[first : stop + 1], flipped), colour, 7)
 
 
-def _draw_pose(pose: KeypointTable, frame: int, colour: str) -> str:
-    every = np.asarray(pose.xy[frame], np.float64)  # [A, 2, P]
+def draw_pose(pose: KeypointTable, frame: int, colour: str) -> str:
+    """Return the lines of the animals in a frame."""
+    every = np.asarray(pose.xy[min(frame, pose.n_frames - 1)], np.float64)  # [A, 2, P]
     extent = every.transpose(0, 2, 1).reshape(-1, 2)
     if not np.isfinite(extent).all(axis=1).any():
         return ""
@@ -214,8 +249,10 @@ def _draw_pose(pose: KeypointTable, frame: int, colour: str) -> str:
     return "".join(parts)
 
 
-def _draw_channels(values: npt.NDArray[np.float32], first: int, stop: int, colour: str) -> str:
+def draw_channels(values: npt.NDArray[np.float32], first: int, stop: int, colour: str) -> str:
+    """Return the lines of the first channels around a bout, which is shaded."""
     width, height = SIZE
+    values = values[:, :MOST_CHANNELS]
     around = max(8, round(AROUND * (stop - first)))
     begin, end = max(0, first - around), min(len(values), stop + around)
     across = (np.arange(begin, end) - begin) * width / max(1, end - begin)

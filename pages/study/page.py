@@ -6,7 +6,7 @@ import streamlit as st
 
 from gdm_core.study.methods import make_record
 from gdm_core.study.sheet import RECORDING
-from pages.study import answer, export, files, questions, robust, sources, states, tabs
+from pages.study import answer, explain, export, files, questions, robust, sources, states, tabs
 from pages.ui import navigation, shell
 from pages.ui.theme import ASSETS
 
@@ -47,6 +47,8 @@ page.header(
 )
 with page.picture:
     answer.draw(opened, question, finding)
+    explain.show_key(opened)
+explain.show_card(opened, page)
 with page.below:
     tabs.show(opened, question, finding)
 shell.footer([f"The {study.sheet.subject if study.sheet.animal else RECORDING} is the statistical unit."])

@@ -56,6 +56,24 @@ def test_recordings_tab_draws_one_strip_per_recording(monkeypatch):
     assert len(drawn["study-strips"][0]["data"][0]["y"]) == 41, "40 recordings and a line between the groups"
 
 
+def test_state_is_explained_over_all_recordings():
+    app = opened("study", explain="5")
+    card = file_makers(app)["simulated-animals-groom.html"]().decode()
+    assert card.count("data:image/svg+xml;base64") == 5
+    assert "low feature" in card
+    app.button(key="explain-close").click().run()
+    assert "Leads to" not in words(app)
+
+
+def test_saved_states_are_explained_without_pictures():
+    states = {name: np.repeat([0, 1, 0, 2], 20) for name in "abcd"}
+    sheet = pd.DataFrame({"recording": list(states), "group": list("xyxy")})
+    card = words(of_file(Study.from_states(states, sheet, 10.0).to_bytes(), explain="2"))
+    assert "25% of the time" in card
+    assert "2 s (median of 4 bouts" in card
+    assert "<figure>" not in card
+
+
 def test_recording_names_lose_their_common_prefix():
     names = ["task1/test/mouse_070", "task1/test/mouse_071"]
     assert pictures.drop_common_prefix(names) == ["070", "071"]
