@@ -24,19 +24,20 @@ from pages.ui.plot import coming, plot
 
 ROW, TALL_ROW = 28, 58  # pixels of a strip, with tracks above it and without; and of an interval
 WIDE, MOST = 3, 4  # tracks side by side; and tracks in two columns
-TRUTH = "truth"
+TRUTH = "Ground truth"
 
 States = npt.NDArray[np.float32]
 
 
-def draw(source: ComparedData, chosen: list[ComparedSetting], found: Compared) -> None:
-    """Draw the states of each model and the true ones as tracks, if there is a position, and as strips."""
+def draw(source: ComparedData, chosen: list[ComparedSetting], found: Compared) -> dict[str, Figure]:
+    """Draw the states of each model and the true ones as tracks, if there is a position, and as strips; return figures."""
     cells = first_cells(found)
     stride = next(iter(cells.values())).stride if cells else 1
     rows = align(source, found, stride, find_shipped(source, chosen))
     if not rows:
         shell.empty("Fitting", "Each model appears when its first fit finishes.")
-        return
+        return {}
+    drawn: dict[str, Figure] = {}
     coming_rows = [label for label in found.cells if label not in rows and label not in found.failures]
     places = [*rows, *coming_rows]
     trial = source.test[0]
@@ -49,19 +50,21 @@ def draw(source: ComparedData, chosen: list[ComparedSetting], found: Compared) -
             if i and i % n_columns == 0:  # in rows: phones stack columns
                 columns = st.columns(n_columns, gap="small")
             with columns[i % n_columns]:
-                key = f"compare-track-{slug(label)}"
+                name = f"track-{slug(label)}"
                 if (states := rows.get(label)) is None:
-                    coming(key, f"{label}: fitting", 225)
+                    coming(f"compare-{name}", f"{label}: fitting", 225)
                     continue
                 track = position[::stride][: len(states)]
-                plot(figures.track(track, states, title=label, height=225, width=3.0, step=step, caption=""), key=key)
-    strips = figures.state_strips(
-        {label.split(" ")[0]: states for label, states in rows.items()},
+                drawn[name] = figures.track(track, states, title=label, height=225, width=3.0, step=step, caption="")
+                plot(drawn[name], key=f"compare-{name}")
+    drawn["strips"] = figures.state_strips(
+        {"true" if label is TRUTH else label.split(" ")[0]: states for label, states in rows.items()},
         height=60 + (TALL_ROW if position is None else ROW) * len(places),
         caption="Held-out, first seed.",
         **timing(source, stride),
     )
-    plot(strips, key="compare-strips")
+    plot(drawn["strips"], key="compare-strips")
+    return drawn
 
 
 def first_cells(found: Compared) -> dict[str, Cell]:

@@ -14,14 +14,16 @@ from gdm_core.analysis.comparisons import MEASURES, Cell
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.text import format_mean_sd
+from gdm_studio.plot.figures.base import Figure
 from pages.compare import grid, pictures
 from pages.compare.settings import ComparedData, ComparedSetting
 from pages.lab.live.background import Fits, show_progress, visitor_jobs
 from pages.ui import shell
 from pages.ui.controls import one_of, switch, tabs
-from pages.ui.downloads import download
+from pages.ui.exports import download_all
 from pages.ui.plot import plot
 from pages.ui.shell import Frame
+from pages.ui.table_files import table_files
 
 REFUSED = "These models cannot be compared"
 AT_ONCE = 60_000  # samples of all fits together; a button starts larger comparisons
@@ -65,14 +67,14 @@ def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSettin
     with frame.picture:
         with st.container():  # always present: otherwise the figures below would be drawn again when it empties
             show_progress("compare-progress", fits, found.finished)
-        pictures.draw(source, chosen, found)
+        drawn = pictures.draw(source, chosen, found)
     with frame.card:
         _show_findings(found)
     views: dict[str, Callable[[], None]] = {
         "Scores": lambda: _show_scores(found),
         "Differences": lambda: _show_differences(found),
         "Number of states": lambda: grid.tab(source, chosen),
-        "Export": lambda: _show_export(found),
+        "Export": lambda: _show_export(found, drawn),
     }
     with frame.below:
         for name, place in tabs(list(views)):
@@ -170,12 +172,18 @@ def blocks_table(found: Compared) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _show_export(found: Compared) -> None:
-    files: list[tuple[str, Callable[[], bytes], str]] = [
-        ("Scores (CSV)", lambda: csv(scores_table(found).reset_index(names="model")), "compare-scores.csv"),
-        ("Scores by block (CSV)", lambda: csv(blocks_table(found)), "compare-blocks.csv"),
-        ("Scores by block (Parquet)", lambda: blocks_table(found).to_parquet(index=False), "compare-blocks.parquet"),
-    ]
-    for place, (label, make, name) in zip(st.columns(3, gap="small"), files, strict=True):
-        with place:
-            download(label, make, name, key=name)
+def _show_export(found: Compared, drawn: Mapping[str, Figure]) -> None:
+    download_all("compare.zip", partial(make_files, found, drawn), key="compare-export")
+    shell.quiet("Figures (SVG, PNG), scores (CSV, LaTeX) and scores by block (CSV, Parquet).")
+
+
+def make_files(found: Compared, drawn: Mapping[str, Figure]) -> tuple[dict[str, Figure], dict[str, bytes]]:
+    """Return all figures, and the tables of scores as files."""
+    verdicts = {name: found.verdict(name) for name in MEASURES}
+    made = {
+        f"differences-{name}": pictures.differences(one) for name, one in verdicts.items() if one and one.differences
+    }
+    blocks = blocks_table(found)
+    files = table_files({"scores": scores_table(found)})
+    files |= {"blocks.csv": csv(blocks), "blocks.parquet": blocks.to_parquet(index=False)}
+    return {**drawn, **made}, files

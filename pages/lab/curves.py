@@ -23,7 +23,7 @@ VALUES = {
     "n_states": (K_RANGE, (2, 3, 4, 5, 6, 8), "K"),
     "temperature": (TAU_RANGE, (0.1, 0.3, 0.6, 0.99, 1.5, 3.0), "τ"),
 }
-MAX_SAMPLES = 6_000  # of all trials; longer fits would keep a processor busy after each change
+MAX_FIT_S = 3.0  # slower fits would keep a processor busy for long after each change
 NAMES = {"matched_accuracy": "State accuracy", "elbo_test": "Held-out score"}  # the first that is known is drawn
 WAITING = '<div class="gdm-curve"><p>Scores at other values follow in idle time.</p></div>'
 SAME = 0.01  # a smaller difference tells nothing
@@ -31,9 +31,9 @@ SAME = 0.01  # a smaller difference tells nothing
 
 def is_quick(view: View) -> bool:
     """Return whether fits of other settings may run in idle time."""
-    data = view.dataset
-    small = data.train.n_samples + data.test.n_samples <= MAX_SAMPLES
-    return more_seeds() > 0 and small and not data.recordings
+    result = view.state.result
+    slow = result is not None and result.seconds > MAX_FIT_S
+    return more_seeds() > 0 and not slow and not view.dataset.recordings
 
 
 def ask_scores(view: View, name: str, spec: PageSpec) -> live.Query:

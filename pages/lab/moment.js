@@ -34,18 +34,17 @@ function draw(view) {
   canvas.dataset.sample = i;
 }
 
-const CONTROLS = "a, button, canvas, input, select, summary, textarea, [contenteditable], [role]:not([role=main])";
+// Next to poses their player has the clock, and the bars follow it.
+function dress({ canvas, data }) {
+  canvas.tabIndex = data.follows ? -1 : 0;
+  canvas.parentElement.toggleAttribute("data-follows", data.follows);
+}
 
-// Space plays wherever no control has the focus.
-function pressedAnywhere(view) {
-  return {
-    keydown: (event) => {
-      const [focused] = event.composedPath(); // also within other components
-      if (event.key !== " " || event.ctrlKey || event.metaKey || focused.closest?.(CONTROLS)) return;
-      event.preventDefault();
-      pressed(view, " ");
-    },
-  };
+function begin({ follows, group, start, step }) {
+  if (!follows) return 0;
+  const detail = { group, time: start };
+  window.dispatchEvent(new CustomEvent(WHERE, { detail }));
+  return (detail.time - start) / step;
 }
 
 export default player({
@@ -53,12 +52,11 @@ export default player({
   words: ["Play", "Pause"],
   keys: { ArrowRight: 1, ArrowLeft: -1, PageDown: 30, PageUp: -30 },
   follow: true,
-  begin: () => 0,
+  begin,
   end: ({ n }) => n - 1,
   rate: ({ rate }) => rate,
   cursor: ({ data, at }) => data.start + at * data.step,
   moment: ({ data }, time) => (time - data.start) / data.step,
-  dress: () => {},
+  dress,
   draw,
-  listens: pressedAnywhere,
 });

@@ -1,4 +1,4 @@
-"""The shares of one moment as bars, with a clock that drives the cursor of the page's figures."""
+"""The shares of one moment as bars, with a clock that drives the cursor of the page's figures, or below a pose player."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _moment = player.player(
     Path(__file__).parent / "moment.js",
     label="Moment",
     speeds=(0.25, 0.5, 1, 2, 4, 16),
-    css="canvas { background: none; border-radius: 0; }",
+    css="canvas { background: none; border-radius: 0; } [data-follows] .row { display: none; }",
 )
 
 
@@ -30,7 +30,8 @@ def show_moment(view: View) -> None:
     shares, timing = here.shares[::stride], here.timing
     if not len(shares):
         return
-    in_steps = timing["unit"] == "step"
+    in_steps, follows = timing["unit"] == "step", view.dataset.pose(view.index) is not None
+    keys = "" if follows else " Space plays, arrows step."
     _moment(
         key="moment",
         data={
@@ -42,7 +43,8 @@ def show_moment(view: View) -> None:
             "unit": timing["unit"],
             "rate": len(shares) / WHOLE_S if in_steps else here.trial.rate_hz / stride,
             "group": "page",
-            "alt": f"Shares of {len(here.used)} states at one moment of {here.trial.name}. Space plays, arrows step.",
+            "follows": follows,
+            "alt": f"Shares of {len(here.used)} states at one moment of {here.trial.name}.{keys}",
             **here.looks,
         },
     )

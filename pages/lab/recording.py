@@ -223,16 +223,13 @@ def _label_colours(data: Dataset, states: preview_figures.States) -> tuple[int, 
 
 def _show_poses(view: View) -> None:
     """Draw the player, only in script runs: poses are too large to send while a fit reports."""
-    pose = view.dataset.pose(view.index)
-    if pose is None:
-        lab.show_moment(view)
-        return
-    here = view.read_samples()
-    found: dict[str, Any] = {}
-    if not isinstance(here, Undecoded):
-        found = {"states": here.states, "bouts": here.bouts, "names": here.names}
-    found |= {"words": view.dataset.words, "video": player.choose_video(view.dataset, view.index)}
-    player.show_poses(pose, f"{view.dataset.key}/{view.index}", **found)
+    if (pose := view.dataset.pose(view.index)) is not None:
+        here, found = view.read_samples(), dict[str, Any]()
+        if not isinstance(here, Undecoded):
+            found = {"states": here.states, "bouts": here.bouts, "names": here.names}
+        found |= {"words": view.dataset.words, "video": player.choose_video(view.dataset, view.index)}
+        player.show_poses(pose, f"{view.dataset.key}/{view.index}", **found)
+    lab.show_moment(view)
 
 
 def strips(view: View, now: live.FitState, measured: scores.Scores | None) -> dict[str, Panel]:

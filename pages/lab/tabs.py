@@ -206,7 +206,7 @@ def show_bouts(view: View, here: Decoded) -> None:
         shown = table[["Behavior", *times, "Mean share"]].head(MAX_ROWS).copy()
         shown[list(times)] = shown[list(times)] / [its.seconds for its in units.values()]
         chosen = show_table(
-            shown.round(2).rename(columns=times), 260, f"bout-rows-{view.index}", on_select="rerun",
+            shown.round(2).rename(columns={"Behavior": "State", **times}), 260, f"bout-rows-{view.index}", on_select="rerun",
             selection_mode="single-cell",
         )  # fmt: skip
         if (row := clicked_row(chosen, len(shown))) is not None:

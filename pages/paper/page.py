@@ -10,11 +10,11 @@ from gdm_studio import paper
 from pages.lab import live
 from pages.lab.live.background import show_progress, visitor_jobs
 from pages.paper import panels
-from pages.paper.export import table_files
 from pages.paper.notes import write_note
 from pages.ui import shell
 from pages.ui.controls import number, one_of
 from pages.ui.exports import download_all
+from pages.ui.table_files import table_files
 
 PANELS = {
     "table": ("Table 1: states on two tracks", panels.table),

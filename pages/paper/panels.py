@@ -234,7 +234,8 @@ def nascar(material: Material) -> None:
             rows[label] = to_columns(cell.states, share_columns([truth, cell.states], n_states)[1], n_states)
     for place, (label, states) in zip(st.columns(len(rows), gap="small"), rows.items(), strict=True):
         with place:
-            drawn = figures.track(trial.position, states, title=label, height=210, width=3.0, caption="")
+            title = "Ground truth" if states is truth else label
+            drawn = figures.track(trial.position, states, title=title, height=210, width=3.0, caption="")
             material.draw(drawn, f"paper-{label}")
     material.draw(figures.state_strips(rows, height=50 + 40 * len(rows)), "paper-strips")
     found = material.stored.ranges.get(material.setting)

@@ -10,8 +10,8 @@
 //   listens  (view) further events of the window; starts (view): called once built
 //   media    a video, if any: play (view, playing), and at (view): its time, null without one
 const ANNOUNCE = "gdm:cursor";
-const TRANSPORT = "gdm:transport"; // a key pressed elsewhere on the page, for the player
 const WHERE = "gdm:where"; // asks for the current time
+const CONTROLS = "a, button, canvas, input:not([type=range]), select, summary, textarea, [contenteditable], [role]:not([role=main])";
 const STILL_MS = 1000; // between pictures with reduced motion
 
 function build(parent, own) {
@@ -31,11 +31,17 @@ function build(parent, own) {
     if (detail.follow) setPlaying(view, false);
     if (!view.playing) seek(view, own.moment(view, detail.time), false);
   };
-  const key = ({ detail }) => detail.group === view.data.group && pressed(view, detail.key);
-  const where = ({ detail }) => {
-    if (detail.group === view.data?.group) detail.time = own.cursor(view);
+  // Space plays wherever no control has the focus, also within other components.
+  const keydown = (event) => {
+    const other = event.key !== " " || event.ctrlKey || event.metaKey || event.composedPath()[0].closest?.(CONTROLS);
+    if (other || view.data.follows) return;
+    event.preventDefault();
+    pressed(view, " ");
   };
-  view.listens = { [ANNOUNCE]: heard, [TRANSPORT]: key, [WHERE]: where, ...own.listens?.(view) };
+  const where = ({ detail }) => {
+    if (detail.group === view.data?.group && !view.data.follows) detail.time = own.cursor(view);
+  };
+  view.listens = { [ANNOUNCE]: heard, [WHERE]: where, keydown, ...own.listens?.(view) };
   for (const [name, hears] of Object.entries(view.listens)) window.addEventListener(name, hears);
   view.resize = new ResizeObserver(() => view.data && own.draw(view));
   view.resize.observe(view.canvas);

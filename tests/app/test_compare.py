@@ -11,13 +11,12 @@ import pytest
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
-from pages.compare import grid, pictures, settings
+from pages.compare import grid, pictures, results, settings
 from pages.lab.card import OPEN_ON
 from pages.ui import navigation
 from tests.support.compared import fits, lines, made_up
 from tests.support.drawn import record
 from tests.support.nascar_page import live_of, settled, text
-from tests.support.offered import offered
 from tests.support.page import opened, pressed
 
 
@@ -39,13 +38,17 @@ def test_first_visit_compares_three_models_over_three_seeds():
 
 
 def test_every_tab_draws_its_figures(monkeypatch):
-    drawn = record(monkeypatch)
+    drawn, made = record(monkeypatch), list[Any]()
     app = opened("compare")
     app.session_state["view"] = "Differences"
     app.run()
     assert "differences" in drawn
+    monkeypatch.setattr(results, "download_all", lambda name, make, **_: made.append(make()))
     app.session_state["view"] = "Export"
-    assert offered(app.run()) >= {"Scores (CSV)", "Scores by block (CSV)"}
+    app.run()
+    ((figures, files),) = made
+    assert set(figures) >= {"track-ground-truth", "strips", "differences-states"}
+    assert set(files) == {"scores.csv", "scores.tex", "blocks.csv", "blocks.parquet"}
 
 
 def test_added_model_starts_only_its_own_fits():

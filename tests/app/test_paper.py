@@ -12,10 +12,10 @@ from gdm_core.analysis.comparisons import Cell
 from gdm_studio import paper
 from gdm_studio.plot.figures.base import untyped
 from pages.paper import numbers, panels
-from pages.paper.export import table_files
 from pages.paper.notes import write_note
 from pages.paper.panels import Material
 from pages.ui.shipped import load_card
+from pages.ui.table_files import table_files
 from tests.support.compared import lines, made_up
 from tests.support.drawn import record
 from tests.support.page import opened

@@ -13,7 +13,7 @@ from datasets import tables
 
 pytestmark = pytest.mark.browser
 
-PLAYER = "canvas[data-ready]"
+PLAYER = ".st-key-player canvas[data-ready]"
 CURSOR = ".gdm-cursor-time:not([hidden])"
 UPLOADER = "[data-testid=stFileUploader]"
 
@@ -45,6 +45,8 @@ def test_player_and_strips_share_the_cursor(revisit):
     assert _frame(page) == before - 29
     page.evaluate("window.dispatchEvent(new CustomEvent('gdm:cursor', { detail: { group: 'page', time: 20 } }))")
     assert _frame(page) == pytest.approx(600, abs=1)
+    bars = page.locator(".st-key-moment canvas")
+    assert int(bars.get_attribute("data-sample")) == pytest.approx(600, abs=1), "shares follow the poses"
     page.locator(CURSOR).first.wait_for(state="attached")
 
     # A jump lands on the start of a bout.
@@ -74,7 +76,7 @@ def test_player_and_strips_share_the_cursor(revisit):
     assert _frame(page) == pytest.approx(900)
 
     before = _frame(page)
-    page.locator("[data-role=play]").click()
+    page.locator(".st-key-player [data-role=play]").click()
     player = page.locator(PLAYER).element_handle()
     page.wait_for_function("([canvas, least]) => Number(canvas.dataset.frame) >= least", arg=[player, before + 10])
 

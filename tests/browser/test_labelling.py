@@ -45,7 +45,7 @@ def expect_listed(page: Page, n: int) -> None:
 
 def test_keys_and_drags_mark_at_once_and_undo_takes_back(visit):
     page = desk(visit(OPENED))
-    page.locator("canvas[data-role=canvas]").focus()
+    page.locator(".st-key-player canvas").focus()
     for n in range(4):
         label(page, "12"[n % 2], 4.0 * n, 4.0 * n + 2)
         assert n_drawn(page) == n + 1

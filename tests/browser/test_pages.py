@@ -69,7 +69,7 @@ def formula1(page: Page, scheme: str, phone: bool) -> None:
 
 
 def behaviour(page: Page, scheme: str, phone: bool) -> None:
-    expect(page.locator("canvas[data-ready]")).to_have_css("color", INK[scheme])
+    expect(page.locator(".st-key-player canvas[data-ready]")).to_have_css("color", INK[scheme])
 
 
 def your_data(page: Page, scheme: str, phone: bool) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.support import numbered_video
 
 pytestmark = [pytest.mark.browser, pytest.mark.bulk]
-PLAYER = "canvas[data-role=canvas]"
+PLAYER = ".st-key-player canvas"
 
 
 def frame_number(page: Page) -> int:
@@ -28,7 +28,7 @@ def seek(page: Page, frame: int, video: int) -> None:
 
 def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
     seen = visit("/behaviour", fresh=True)
-    page = seen.ready("canvas[data-ready]")
+    page = seen.ready(f"{PLAYER}[data-ready]")
     film = numbered_video.make(page, tmp_path / "numbered.webm", 300, 30.0)
     page.locator(".film summary").click()
     page.locator("[data-role=fromDisk]").set_input_files(film)
@@ -42,7 +42,7 @@ def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
         page.keyboard.press(key)
         expect(page.locator(PLAYER)).to_have_attribute("data-video", str(frame))
         assert frame_number(page) == frame
-    expect(page.locator("[data-role=time]")).to_contain_text("frame 65 · video 65")
+    expect(page.locator(".st-key-player [data-role=time]")).to_contain_text("frame 65 · video 65")
 
     # While it plays, poses and video show the same frame.
     page.keyboard.press(" ")
@@ -69,13 +69,13 @@ def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
 
 def test_video_of_the_data_folder_is_served_in_parts(visit, app_server, tmp_path: Path):
     seen = visit("/behaviour", fresh=True)
-    page = seen.ready("canvas[data-ready]")
+    page = seen.ready(f"{PLAYER}[data-ready]")
     folder = app_server.log.parent / "videos"
     folder.mkdir(exist_ok=True)
     film = numbered_video.make(page, folder / "numbered 25.webm", 200, 25.0)
     try:
         page.reload()
-        seen.ready("canvas[data-ready]")
+        seen.ready(f"{PLAYER}[data-ready]")
         asked = []
         page.on("response", lambda answer: asked.append(answer) if "/gdm/videos/" in answer.url else None)
         page.get_by_role("combobox", name="Video").click()

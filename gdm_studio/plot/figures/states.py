@@ -423,7 +423,9 @@ def dwell(
         )
         for k, colour in enumerate(colours or palette.colours(n_states))
     ]  # fmt: skip
-    values = _value_labels([f"{middle:.3g}" if np.isfinite(middle) else "" for middle in medians])
+    whole = not np.mod(np.nan_to_num(medians), 1).any()
+    texts = [f"{middle:.0f}" if whole or middle >= 100 else f"{middle:#.3g}" for middle in medians]
+    values = _value_labels([text if np.isfinite(middle) else "" for middle, text in zip(medians, texts, strict=True)])
     along = axis(f"dwell time ({unit}, logarithmic)", type="log", **_log_axis(reach))
     axes: Dict = {"xaxis": along, "yaxis": rows_axis(titles, range=[n_states - 0.4, -0.6])}
     alt = f"Dwell times of {plural(len(state), 'bout')} in {n_states} states."

@@ -2,7 +2,6 @@
 // the trial's marks, [start, stop, label] in frames, and sends the whole list; the page answers with the list that it keeps.
 
 const ANNOUNCE = "gdm:cursor";
-const TRANSPORT = "gdm:transport"; // keys for the player (pages/ui/player.js)
 const WHERE = "gdm:where"; // asks the player for its time
 const WINDOW_S = 20; // shown at first; at least 1 s
 const DOUBT = 0.6 * 255; // a most probable label below it is doubtful
@@ -55,18 +54,15 @@ function present(view) {
 function press(view, event) {
   const target = event.composedPath()[0];
   if (!view.line.isConnected || !view.place.on.checked || event.altKey || event.defaultPrevented) return;
-  if (!target.closest?.(TYPING) && pressed(view, event, target)) event.preventDefault();
+  if (!target.closest?.(TYPING) && pressed(view, event)) event.preventDefault();
 }
 
-function pressed(view, event, target) {
+function pressed(view, event) {
   const { data } = view;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (event.ctrlKey || event.metaKey) return key === "z" && undo(view);
   if (key === "," || key === ".") return go(view, timeAt(view, frameAt(view, present(view)) + (key === "," ? -1 : 1)));
   if (event.repeat) return false;
-  if (key === " " && data.player && !target.closest?.("button, a, [role=tab], canvas")) {
-    return window.dispatchEvent(new CustomEvent(TRANSPORT, { detail: { group: data.group, key } }));
-  }
   if (key === "Escape" && (view.open || view.selection)) {
     view.open = view.selection = null;
     return tell(view);

@@ -86,7 +86,6 @@ def show_desk(labelling: Labelling, answers: LabelAnswers | None) -> None:
         "unit": timing["unit"],
         "perSecond": timing["step"] * trial.rate_hz if view.dataset.unit == "s" else 30.0,
         "group": "page",
-        "player": view.dataset.pose(view.index) is not None,
         "names": list(labelling.names),
         "colours": palette.colours(palette.MAX_STATES),
         "marks": [[mark.start, mark.stop, mark.label] for mark in kept.marks.marks if mark.recording == trial.name],

@@ -90,10 +90,10 @@ function setCurrent() {
   delete document.documentElement.dataset.gdmWaiting;
 }
 
-// Wide tables scroll on a phone, also by keys.
-function letKeysScroll() {
-  for (const box of document.querySelectorAll("[data-testid=stTable] > div")) box.tabIndex = 0;
-}
+// Wide tables scroll on a phone, also by keys; another theme draws them anew.
+setInterval(() => {
+  for (const box of document.querySelectorAll("[data-testid=stTable] > div:not([tabindex])")) box.tabIndex = 0;
+}, 1000);
 
 // ---- the connection ---------------------------------------------------------------------------------------------
 function connect() {
@@ -134,7 +134,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
     busyUntil = Math.min(busyUntil, performance.now() + IDLE_MS);
     window.dispatchEvent(new CustomEvent(RUN));
     setTimeout(drawNewest, SETTLED_MS, data.runs);
-    setTimeout(letKeysScroll, 5 * SETTLED_MS);
     if (!line.held) setCurrent();
   }
   line.ask = (why) => setTriggerValue("run", `${data.runs} ${why}`); // one request per run: an equal value is none

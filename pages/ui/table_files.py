@@ -1,4 +1,4 @@
-"""Tables of the Paper page as files."""
+"""Tables as CSV and LaTeX."""
 
 from __future__ import annotations
 
