@@ -127,7 +127,7 @@ def differences(verdict: Verdict) -> Figure:
             }
             traces.append(points("markers", [d.mean for _, d in shown], (), f"%{{y}}: %{{x:.{digits}f}}") | look)
     rows = axis(type="category", categoryorder="array", categoryarray=names[::-1], showgrid=False)
-    axes: Dict = {"xaxis": axis(words, zeroline=True, zerolinecolor="$muted"), "yaxis": rows}
+    axes: Dict = {"xaxis": axis(words, zeroline=True, zerolinecolor="$muted", exponentformat="power"), "yaxis": rows}
     caption = "First minus second with simultaneous 95% intervals. Grey: no significant difference."
     alt = "; ".join(f"{n} {d.text(verdict.measure)}" for n, d in zip(names, pairs, strict=True))
     return figure(traces, caption, alt, 70 + ROW * len(pairs), **axes)

@@ -29,7 +29,6 @@ from pages.lab.decoded import Decoded, Undecoded
 from pages.lab.naming import Reference
 from pages.ui import legend
 
-HIGHEST = 0.9  # position of labels on the shares' axis; the edge of the figure would cut higher ones
 DIFFERS = "differs"  # row of the samples at which filtered states differ from smoothed ones
 N_PAST = 40  # samples shown before a prediction
 
@@ -60,10 +59,7 @@ def strips(reading: Decoded, cut: bool) -> Figure:
 
 
 def shares(reading: Decoded) -> Figure:
-    figure = figures.proportions(reading.shares, labels=reading.naming.short, **reading.looks, **reading.timing)
-    for mark in figure["layout"]["annotations"]:
-        mark["y"] = float(np.clip(mark["y"], 1 - HIGHEST, HIGHEST))
-    return figure
+    return figures.proportions(reading.shares, labels=reading.naming.short, **reading.looks, **reading.timing)
 
 
 def entropy(reading: Decoded) -> Figure:

@@ -1,6 +1,6 @@
 // The shares of one moment as bars. Follows pages/ui/player.js, whose clock counts samples: playing moves the cursor of all figures.
 
-const [ROW, LEFT, RIGHT] = [17, 68, 44];
+const [ROW, LEFT, RIGHT] = [17, 76, 44];
 
 function draw(view) {
   const { canvas, data } = view;

@@ -125,6 +125,24 @@ def test_strips_average_states_and_leave_unknown_blank():
     assert not (index[0] == blank).any()
 
 
+def test_labels_of_areas_do_not_overlap():
+    phase = 2 * np.pi * (np.arange(800)[:, None] / 100 - np.arange(8) / 8)
+    shares = np.exp(6 * np.cos(phase))
+    marks = figures.proportions(shares / shares.sum(axis=1, keepdims=True))["layout"]["annotations"]
+    places = np.array([(mark["x"] / 800, mark["y"]) for mark in marks])
+    assert len(places) == 8
+    for i, here in enumerate(places):
+        apart = np.abs(np.delete(places, i, axis=0) - here)
+        assert ((apart[:, 0] > 0.03) | (apart[:, 1] > 0.14)).all()
+
+
+def test_brief_peak_of_a_state_has_no_label():
+    shares = np.repeat([[0.0, 1.0]], 800, axis=0)
+    shares[400:403] = [1.0, 0.0]
+    marks = figures.proportions(shares)["layout"]["annotations"]
+    assert [mark["text"] for mark in marks] == ["S2"]
+
+
 def test_usage_shows_shares():
     figure = figures.usage(np.array([[0.25, 0.75], [0.25, 0.75]]))
     assert [words["text"] for words in figure["layout"]["annotations"]] == ["25%", "75%"]

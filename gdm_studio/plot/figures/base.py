@@ -136,7 +136,7 @@ def layout(**more: Any) -> Dict:
     } | more
 
 
-TIME_MARGIN: Dict = {"l": 68, "r": 10, "t": 6, "b": 2}  # shared by figures over time, so their time axes line up
+TIME_MARGIN: Dict = {"l": 76, "r": 10, "t": 6, "b": 2}  # shared by figures over time, so their time axes line up
 
 
 def figure(

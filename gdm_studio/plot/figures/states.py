@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ MAX_COLUMNS = 4_000  # more than any screen shows; finer samples are averaged be
 MAX_AREA_COLUMNS = 1_200
 FEW_COLUMNS = 150  # distinguishable by eye if neighbouring columns differ
 LONG = 300  # samples; shorter recordings show every sample
+LABELLED = 0.35  # least share of an area at its label
 LABEL_ON_TOP: Dict = {"t": 11}  # room for the topmost tick label, which Plotly drops otherwise
 
 
@@ -235,7 +236,7 @@ def proportions(
     written = [plain(label) for label in labels] if labels else titles
     x = start + step * (np.arange(len(shares)) * width + (width - 1) / 2)
     base = np.cumsum(np.nan_to_num(shares), axis=1) - np.nan_to_num(shares)
-    traces, marks = [], []
+    traces = []
     for k, colour in enumerate(colours or palette.colours(soft.shape[1])):
         area: Dict = {
             "stackgroup": "states",
@@ -244,12 +245,11 @@ def proportions(
             "name": titles[k],
         }
         traces.append(points("lines", x, shares[:, k], f"{titles[k]} %{{y:.0%}}", **area))
-        if len(shares) and np.nanmax(shares[:, k], initial=0) > 0.35:
-            at = _widest(shares[:, k])
-            marks.append(
-                note(written[k], float(x[at]), float(base[at, k] + shares[at, k] / 2), xref="x", yref="y")
-                | {"font": {"size": TEXT, "color": palette.text_colour(colour)}, "name": "area"}
-            )
+    marks = [
+        note(written[k], float(x[at]), height, xref="x", yref="y", name="area")
+        | {"font": {"size": TEXT, "color": palette.text_colour(traces[k]["fillcolor"])}}
+        for k, at, height in _place_labels(shares, base + shares / 2, written)
+    ]
     axes: Dict = {"xaxis": _full_time_axis(unit, x, ticks), "yaxis": _shares_axis([0, 0.5, 1], tickformat=".0%")}
     alt = f"Stacked shares of {soft.shape[1]} states over {len(soft)} samples."
     place: Dict = {"margin": TIME_MARGIN | LABEL_ON_TOP, "annotations": marks, "hovermode": "x unified"}
@@ -265,11 +265,24 @@ def _shares_axis(ticks: Sequence[float], **more: Any) -> Dict:
     return axis(range=[0, 1], fixedrange=True, tickvals=list(ticks), showgrid=False, automargin=False, **more)
 
 
-def _widest(share: npt.NDArray[Any]) -> int:
-    """Return where to label an area: the maximum of its smoothed share."""
-    window = max(3, len(share) // 40)
-    smooth = np.convolve(np.nan_to_num(share), np.ones(window) / window, mode="same")
-    return int(smooth.argmax())
+def _place_labels(
+    shares: npt.NDArray[Any], middle: npt.NDArray[Any], texts: Sequence[str]
+) -> Iterator[tuple[int, int, float]]:
+    """Yield (state, column, height) of the labels of areas: where the share is largest and no other label is near."""
+    n, places = len(shares), np.arange(len(shares))
+    window = min(n, max(3, n // 40))
+    smooth = [np.convolve(np.nan_to_num(share), np.ones(window) / window, mode="same") for share in shares.T if n]
+    middle = np.clip(middle, 0.1, 0.9)  # the edge of the figure would cut others
+    placed: list[tuple[int, int]] = []
+    for k in sorted(range(len(smooth)), key=lambda k: -smooth[k].max()):
+        inside = np.minimum(places, n - 1 - places) >= 0.008 * n * len(texts[k])
+        share = np.where((smooth[k] > LABELLED) & inside, smooth[k], 0.0)
+        for other, at in placed:
+            wide = 0.008 * (len(texts[k]) + len(texts[other]))
+            share[(np.abs(places - at) < wide * n) & (np.abs(middle[:, k] - middle[at, other]) < 0.14)] = 0.0
+        if share.any():
+            placed.append((k, int(share.argmax())))
+            yield *placed[-1], float(middle[placed[-1][1], k])
 
 
 def entropy_strip(
