@@ -23,6 +23,7 @@ VALUES = {
     "n_states": (K_RANGE, (2, 3, 4, 5, 6, 8), "K"),
     "temperature": (TAU_RANGE, (0.1, 0.3, 0.6, 0.99, 1.5, 3.0), "τ"),
 }
+AT_ONCE = 3  # so that no worker waits for the next question
 MAX_FIT_S = 3.0  # slower fits would keep a processor busy for long after each change
 NAMES = {"matched_accuracy": "State accuracy", "elbo_test": "Held-out score"}  # the first that is known is drawn
 WAITING = '<div class="gdm-curve"><p>Scores at other values follow in idle time.</p></div>'
@@ -67,7 +68,7 @@ def show_curves(view: View) -> None:
 
 
 def _draw(view: View, parameter: str) -> str:
-    """Return the curve as HTML, with the values that are known; ask for the next one."""
+    """Return the curve as HTML, with the values that are known; ask for the next ones."""
     if not is_quick(view) or parameter not in view.spec.config:
         return ""
     spec = view.state.spec
@@ -75,6 +76,7 @@ def _draw(view: View, parameter: str) -> str:
         return WAITING
     now, values = float(spec.config[parameter]), VALUES[parameter][1]
     known: dict[float, Mapping[str, float]] = {}
+    n_pending = 0
     for value in sorted(values, key=lambda value: abs(value - now)):
         other = replace(spec, config={**spec.config, parameter: value}, test=None)
         try:
@@ -83,7 +85,8 @@ def _draw(view: View, parameter: str) -> str:
             continue
         if query.fresh:
             known[value] = query.value
-        elif query.pending:
+        n_pending += query.pending
+        if n_pending == AT_ONCE:
             break
     return curve_html(parameter, known)
 
@@ -103,9 +106,12 @@ def curve_html(parameter: str, known: Mapping[float, Mapping[str, float]]) -> st
         f"{' class=best' if value in best else ''}></i>"
         for value, height in heights.items()
     )
-    verdict = f"best at {symbol} {', '.join(f'{value:g}' for value in best)}"
+    first, *others = (f"{value:g}" for value in best)
+    verdict = f"best at {symbol} {', '.join([first, *others])}"
     if len(best) == len(heights):
         verdict = f"hardly depends on {symbol}"
+    elif parameter == "n_states" and others:
+        verdict = f"{symbol} {first} is enough, {', '.join(others)} no better"
     words = f"{NAMES[score]} {least:.2f} to {most:.2f}: {verdict}"
     every = ", ".join(f"{symbol} {value:g}: {height:.3f}" for value, height in heights.items())
     return (

@@ -174,7 +174,7 @@ def show_export(s: Settings) -> None:
     code = pictures.script(s.logits, s.other, s.temperature, s.noise, s.seed, SHOWN, COMPARED, exports.link())
     with st.container(horizontal=True):
         exports.save_picture("triangle", "playground-triangle")
-        download("Python script", code.encode, "playground.py", key="download-script")
+        download("Python script", code.encode, "playground.py", key="download-script", width="content")
 
 
 page = shell.frame("playground")

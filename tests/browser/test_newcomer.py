@@ -45,6 +45,6 @@ def test_suggestion_names_the_number_of_states(visit):
     page = finished(visit("/nascar?K=6").page)
     page.get_by_role("tab", name="Suggest settings").click()
     page.get_by_role("button", name="Suggest settings").click()
-    apply = page.get_by_role("button", name="Apply settings")
+    apply = page.get_by_role("button", name="Use Gumbel Dynamical Model, K = 4")
     expect(apply).to_be_visible(timeout=4000 * patience_s())
     expect(page.get_by_text(re.compile(r"^Use \w+ states"))).to_be_visible()

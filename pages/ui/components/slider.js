@@ -114,7 +114,7 @@ function showChips(view, { label, disabled, chips }) {
   if (row.children.length !== chips.length) row.replaceChildren(...chips.map(() => document.createElement("button")));
   chips.forEach(([name, value], i) => {
     const chip = Object.assign(row.children[i], { type: "button", disabled, textContent: `${name} ${value}` });
-    chip.setAttribute("aria-label", `${label}: ${value}`);
+    chip.setAttribute("aria-label", `${label}: ${name} ${value}`);
     chip.onclick = () => {
       move(view, value);
       settle(view);
