@@ -92,6 +92,6 @@ def card_html(found: Between, measured: tuple[Corners, Corners], part: int, styl
         for name, style in zip(found.names, styles, strict=True)
     )
     return (
-        f'<div role="listitem"><p><b>{escape(one.names[part])}</b> {gain}</p><table><thead><tr><th></th>{heads}'
+        f'<div role="listitem"><p><b>{escape(one.names[part])}</b> {gain}</p><table><thead><tr><td></td>{heads}'
         f"<th>difference</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -23,7 +23,7 @@ from pages.lab.decoded import Decoded, TrialView, Undecoded
 from pages.lab.live.state import PageSpec
 from pages.lab.naming import StateNames
 from pages.lab.view import View
-from pages.ui import legend, settings, shell
+from pages.ui import legend, settings, shell, wheel
 from pages.ui.downloads import download
 from pages.ui.exports import (
     INSTALL,
@@ -105,7 +105,7 @@ class Export:
         return script(*self.arguments)
 
     def documents(self) -> list[File]:
-        """Return the model, script and notebook."""
+        """Return the model, script and notebook, and the library that they need."""
         model = self.view.query_calibrated()
         # Made here, because files are made in threads without the session that has the address.
         code, book = self.code.encode(), notebook(*self.arguments).encode()
@@ -113,6 +113,7 @@ class Export:
             *([("Model (safetensors)", lambda: model.value, MODEL)] if model.fresh else []),
             ("Python script", lambda: code, "reproduce.py"),
             ("Notebook", lambda: book, "reproduce.ipynb"),
+            ("Library (wheel)", wheel.build, wheel.FILE),
         ]
 
     def trial_files(self, index: int) -> Sequence[File]:

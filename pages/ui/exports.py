@@ -16,13 +16,12 @@ from urllib.parse import urlencode
 import streamlit as st
 from streamlit.components.v2 import component as inline_component
 
-from gdm_core import __version__
 from gdm_core.models.registry import FAMILIES
 from gdm_studio.plot.figures.base import Figure, fit_to_width
-from pages.ui import theme
+from pages.ui import theme, wheel
 from pages.ui.component import component
 
-INSTALL = f"pip install gdm-studio=={__version__}"
+INSTALL = f"pip install {wheel.FILE} (a file of Export)"
 DATA_SUMMARY = (
     'for side, trials in (("Training", train), ("Held-out", test)):',
     "    n_samples = sum(trial.n_samples for trial in trials)",

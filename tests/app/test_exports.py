@@ -17,7 +17,7 @@ import pytest
 import streamlit as st
 
 from datasets.nascar import train_test
-from gdm_core import __version__, load_model
+from gdm_core import load_model
 from gdm_core.analysis.tables import states_table
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
@@ -26,7 +26,7 @@ from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import state_entropy
 from pages.lab import Dataset
 from pages.lab.export import files_of
-from pages.ui import exports, legend
+from pages.ui import exports, legend, wheel
 from tests.support.engine_requests import PATIENCE_S
 from tests.support.offered import offered, script_of
 from tests.support.page import opened
@@ -184,7 +184,7 @@ def test_script_without_the_package_tells_how_to_install_it(tmp_path):
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("No module named 'gdm_core'.")
-    assert f"pip install gdm-studio=={__version__}" in line
+    assert f"pip install {wheel.FILE}" in line
 
 
 def test_every_figure_can_be_exported(page):

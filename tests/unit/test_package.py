@@ -23,6 +23,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from datasets import nascar
+from pages.ui import wheel
 from pages.ui.component import PLOTLY_ADDRESS
 from pages.ui.exports import Fit, Recipe, script
 from tests.support.engine_requests import PATIENCE_S
@@ -42,19 +43,22 @@ def built(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def installed(built, tmp_path_factory) -> Path:
-    """Return the bin folder of a fresh environment with the wheel installed."""
-    home = tmp_path_factory.mktemp("installed") / "venv"
+def install(wheel: Path, home: Path) -> Path:
+    """Return the Python of a fresh environment with a wheel installed."""
     venv.create(home, with_pip=False)
     python = home / "bin" / "python"
     asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     packages = Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    wheel = next(built.glob("*.whl"))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)], check=True)
-    return python.parent
+    return python
+
+
+@pytest.fixture(scope="module")
+def installed(built, tmp_path_factory) -> Path:
+    """Return the bin folder of a fresh environment with the wheel installed."""
+    return install(next(built.glob("*.whl")), tmp_path_factory.mktemp("installed") / "venv").parent
 
 
 def run(program: Path, *arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -150,9 +154,12 @@ RECIPE = Recipe(
 
 
 @pytest.mark.bulk
-def test_exported_script_runs(installed, tmp_path):
+def test_exported_script_runs_with_the_exported_wheel(tmp_path):
+    (tmp_path / wheel.FILE).write_bytes(wheel.build())
+    assert wheel.requirements() == PROJECT["project"]["dependencies"]
+    python = install(tmp_path / wheel.FILE, tmp_path / "venv")
     (tmp_path / "reproduce.py").write_text(script(RECIPE, FIT, "A view"))
-    done = run(installed / "python", "reproduce.py", cwd=tmp_path)
+    done = run(python, "reproduce.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "states.npz").is_file()
 
