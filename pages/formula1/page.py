@@ -183,6 +183,7 @@ else:
             kept_by="position",  # where brake and gear are, not how they change
             models=MODELS,
             of="" if drives else "map",  # position states have their own K
+            curves=page.curves,
         )
     view = lab.begin(page, fitted, choice)
     with page.below:

@@ -219,6 +219,7 @@ def tab(view: View) -> None:
     state_names.keep_in_address(view)
     laps = race_of(shown).test if options.which == "test" else race_of(shown).train
     lab.show_explanation(shown)
+    lab.show_curves(view)
     _show_details(shown, read(shown, laps, options.which))
 
 
