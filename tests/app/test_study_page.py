@@ -18,7 +18,6 @@ from gdm_core import Trial
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
-from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
 from pages.study import checks, export, files, pictures, questions, reading, sources, work
@@ -28,7 +27,7 @@ from tests.support.drawn import record, words
 from tests.support.offered import file_makers
 from tests.support.page import opened
 from tests.support.patience import until
-from tests.support.simple_model import SimpleModel
+from tests.support.quick_model import quick_model
 
 PERMUTATIONS = 499
 STATES = {"data": "A folder below the data folder", "hold": "States from another tool"}
@@ -240,11 +239,10 @@ def of_model() -> Study:
     """Return a study of four recordings with the states of a fitted model."""
     recordings = {f"r{i}": Trial(np.random.default_rng(i).normal(size=(150, 2)).cumsum(axis=0), 10.0) for i in range(4)}
     sheet = pd.DataFrame({"recording": list(recordings), "group": list("abab")})
-    return Study.fit(recordings, sheet, SimpleModel(n_states=3))
+    return Study.fit(recordings, sheet, quick_model(n_states=3))
 
 
-def test_reason_for_k_is_asked_for_and_saved(monkeypatch):
-    monkeypatch.setitem(FAMILIES, "simple", ("tests.support.simple_model", "SimpleModel"))
+def test_reason_for_k_is_asked_for_and_saved():
     app = of_file(of_model().to_bytes(), view="Export")
     assert "K was set by the analyst." in file_makers(app)["a-methods.txt"]().decode()
     (reason,) = [each for each in app.text_input if each.label == "Why this K?"]

@@ -19,7 +19,6 @@ from datasets.f1 import feed
 from datasets.formula1 import Event, Session
 from datasets.storage import cache_dir
 from gdm_core.engine import Engine, ResultCache
-from gdm_core.models.registry import FAMILIES, NAMED_MODELS
 from tests.support.formula1 import cut_off
 from tests.support.real import recorded
 
@@ -100,10 +99,3 @@ def log(home: Path) -> Iterator[feed.FeedLog]:
     listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
     yield listener
     logging.getLogger("fastf1").removeHandler(listener)
-
-
-@pytest.fixture
-def simple_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register a quick model family as "simple"."""
-    monkeypatch.setitem(FAMILIES, "simple", ("tests.support.simple_model", "SimpleModel"))
-    monkeypatch.setitem(NAMED_MODELS, "simple", ("simple", {}))

@@ -15,7 +15,7 @@ from gdm_core.analysis import envelopes
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.forecast import LEVELS, Forecast, calibrate, coverage, forecast, outcomes, summarise
 from gdm_core.maths.regression import left_out_changes
-from tests.support.simple_model import SimpleModel
+from tests.support.quick_model import narrow_model, quick_model
 
 HORIZON = 4
 
@@ -133,7 +133,7 @@ def test_wrong_number_of_channels_raises_data_error(y):
 
 def test_forecast_adapts_unless_fixed():
     train, test = nascar.train_test("soft", seed=1, T=300)
-    model = SimpleModel().fit(train)
+    model = quick_model().fit(train)
     ours, fixed = (model.forecast(test, 5, n_paths=20, adaptive=adaptive) for adaptive in (True, False))
     np.testing.assert_array_equal(ours.mean, fixed.mean)
     np.testing.assert_allclose(
@@ -147,9 +147,7 @@ def test_forecast_adapts_unless_fixed():
 def narrow():
     """Return a model with intervals of half the right width, and a held-out trial."""
     train, test = nascar.train_test("soft", seed=1, T=400)
-    model = SimpleModel(spread=0.5).fit(train)
-    model.calibration_ = None
-    return model, test
+    return narrow_model(train), test
 
 
 def test_envelope_learns_from_the_past_only(narrow, monkeypatch):

@@ -15,16 +15,15 @@ import pandas as pd
 import pytest
 
 from datasets import nascar
-from gdm_core import GDM, LabelModel, load_model
-from gdm_core.models.base import StateModel, Validation
+from gdm_core import LabelModel, load_model
 from gdm_core.trials import Trials
 from gdm_studio.cli import build_parser, main, studio
 from gdm_studio.cli.label import read_marks
 from gdm_studio.cli.shared import read_trials
 from tests.support.labelled import NAMES, draw_clips, simulate
-from tests.support.simple_model import SimpleModel
+from tests.support.quick_model import quick_model
 
-pytestmark = pytest.mark.usefixtures("simple_family", "one_torch_thread")
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +65,7 @@ def test_open_question_about_a_file_needs_an_answer(capsys, csv):
     frame = pd.read_csv(csv)
     frame["time"] = np.arange(300) * 20
     frame.to_csv(csv, index=False)
-    command = ("fit", csv, "--model", "simple", "--states", 2, "--out", csv.with_suffix(".safetensors"))
+    command = ("fit", csv, "--model", "arhmm", "--states", 2, "--out", csv.with_suffix(".safetensors"))
     assert main([*map(str, command)]) == 2
     assert '--answer unit="ms"' in capsys.readouterr().err
     _, fitted = run_json(capsys, *command, "--answer", "unit=ms")
@@ -76,7 +75,7 @@ def test_open_question_about_a_file_needs_an_answer(capsys, csv):
 def test_windows_are_fitted_and_states_return_to_samples(capsys, csv, tmp_path):
     file = tmp_path / "model.safetensors"
     options = ("--scale", 4, "--trial-column", "none")
-    _, fitted = run_json(capsys, "fit", csv, "--model", "simple", "--states", 2, "--out", file, *options)
+    _, fitted = run_json(capsys, "fit", csv, "--model", "arhmm", "--states", 2, "--out", file, *options)
     assert fitted["samples"] == 150  # windows of 21 samples at 5 Hz, 2 apart
     assert fitted["channels"][:3] == ["a mean", "a SD", "a RMS step"]
     _, predicted = run_json(capsys, "predict", file, csv, *options)
@@ -99,14 +98,14 @@ def test_automatic_scale_suits_fit_and_is_suggested(capsys, csv, tmp_path, monke
 
 def test_predict_refuses_automatic_scale(capsys, csv, tmp_path):
     file = tmp_path / "model.safetensors"
-    assert main(["fit", str(csv), "--model", "simple", "--states", "2", "--out", str(file)]) == 0
+    assert main(["fit", str(csv), "--model", "arhmm", "--states", "2", "--out", str(file)]) == 0
     assert main(["predict", str(file), str(csv), "--scale", "auto"]) == 2
     assert "the scale that `fit` printed" in capsys.readouterr().err
 
 
 def test_fit_then_predict_equals_the_model(capsys, csv, tmp_path, track):
     file, out = tmp_path / "deep" / "model.safetensors", tmp_path / "states.csv"
-    code, found = run_json(capsys, "fit", csv, "--model", "simple", "--states", 3, "--seed", 5, "--out", file)
+    code, found = run_json(capsys, "fit", csv, "--model", "arhmm", "--states", 3, "--seed", 5, "--out", file)
     assert code == 0
     assert found["channels"] == ["a", "b", "c", "d"]  # neither the time nor the text column
     assert found["status"] == "converged"
@@ -126,20 +125,20 @@ def test_fit_then_predict_equals_the_model(capsys, csv, tmp_path, track):
 
 
 def test_failed_fit_is_neither_saved_nor_applied(capsys, csv, tmp_path, track, monkeypatch):
-    monkeypatch.setattr(StateModel, "_validate", lambda model, ys: Validation(-1.0, 0.0, "its score is low"))
+    monkeypatch.setattr("gdm_core.models.base.score_baseline", lambda *_: 1e6)
     file, out = tmp_path / "m.safetensors", tmp_path / "states.csv"
-    assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 1
-    assert "The fit failed: its score is low. Try another seed" in capsys.readouterr().err
+    assert main(["fit", str(csv), "--model", "arhmm", "--out", str(file)]) == 1
+    assert "is below that of a single autoregression (1e+06). Try another seed" in capsys.readouterr().err
     assert not file.exists()
-    SimpleModel().fit(np.float32(track.y)).save(file)
+    quick_model().fit(np.float32(track.y)).save(file)
     assert main(["predict", str(file), str(csv), "--out", str(out)]) == 1
-    assert "its score is low" in capsys.readouterr().err
+    assert "is below that of a single autoregression" in capsys.readouterr().err
     assert not out.exists()
 
 
 def test_predict_writes_to_stdout_as_csv_or_json(capsys, csv, tmp_path):
     file = tmp_path / "m.safetensors"
-    assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 0
+    assert main(["fit", str(csv), "--model", "arhmm", "--out", str(file)]) == 0
     assert "Saved" in capsys.readouterr().out
     assert main(["predict", str(file), str(csv)]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
@@ -163,7 +162,7 @@ def test_predicting_outside_the_fit_says_so(capsys, csv, tmp_path):
 
 def test_trial_column_splits_trials(capsys, csv, tmp_path):
     file = tmp_path / "m.safetensors"
-    code, found = run_json(capsys, "fit", csv, "--model", "simple", "--trial-column", "driver", "--out", file)
+    code, found = run_json(capsys, "fit", csv, "--model", "arhmm", "--trial-column", "driver", "--out", file)
     assert (code, found["trials"]) == (0, 2)
     assert main(["predict", str(file), str(csv), "--trial-column", "driver"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
@@ -174,12 +173,12 @@ def test_trial_column_splits_trials(capsys, csv, tmp_path):
 def test_info_describes_the_library_and_a_model(capsys, csv, tmp_path):
     code, found = run_json(capsys, "info")
     assert code == 0
-    assert "simple" in found["models"]
+    assert "arhmm" in found["models"]
     file = tmp_path / "m.safetensors"
-    main(["fit", str(csv), "--model", "simple", "--states", "3", "--out", str(file)])
+    main(["fit", str(csv), "--model", "arhmm", "--states", "3", "--out", str(file)])
     capsys.readouterr()
     code, found = run_json(capsys, "info", file)
-    assert (code, found["family"], found["config"]["n_states"], found["channels"]) == (0, "simple", 3, 4)
+    assert (code, found["family"], found["config"]["n_states"], found["channels"]) == (0, "arhmm", 3, 4)
     assert main(["info", str(file)]) == 0
     assert "n_states: 3" in capsys.readouterr().out
 
@@ -219,7 +218,7 @@ def test_unusable_files_exit_with_2(tmp_path, capsys, name, content, options, me
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
-    assert main(["fit", str(path), "--model", "simple", *options]) == 2
+    assert main(["fit", str(path), "--model", "arhmm", *options]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ")
     assert message in captured.err
@@ -227,10 +226,10 @@ def test_unusable_files_exit_with_2(tmp_path, capsys, name, content, options, me
 
 
 def test_one_channel_file_is_fitted(capsys, csv, tmp_path):
-    one = ("--columns", "b", "--model", "simple")
+    one = ("--columns", "b", "--model", "arhmm")
     code, found = run_json(capsys, "fit", csv, *one, "--out", tmp_path / "m.safetensors")
     assert (code, found["channels"]) == (0, ["b"])
-    code, found = run_json(capsys, "suggest", csv, "--columns", "b", "--models", "simple", "--states", "1-2")
+    code, found = run_json(capsys, "suggest", csv, "--columns", "b", "--models", "arhmm", "--states", "1-2")
     assert (code, found["settings"]["n_latent"]) == (0, 1)
 
 
@@ -240,12 +239,12 @@ def test_one_channel_file_is_fitted(capsys, csv, tmp_path):
     [
         (["fit", "{csv}", "--model", "oracle"], "There is no model 'oracle'; choose one of"),
         (["fit", "{csv}", "--model", "arhmm", "--temperature", "0.5"], "has no parameter temperature"),
-        (["fit", "{csv}", "--model", "simple", "--latent", "9"], "--latent is 9; .* which is 4 in track.csv"),
-        (["suggest", "{csv}", "--models", "simple", "--latent", "5"], "--latent is 5; .* which is 4 in track.csv"),
+        (["fit", "{csv}", "--model", "arhmm", "--latent", "9"], "--latent is 9; .* which is 4 in track.csv"),
+        (["suggest", "{csv}", "--models", "arhmm", "--latent", "5"], "--latent is 5; .* which is 4 in track.csv"),
         (["predict", "{csv}", "{csv}"], "not a readable model file"),
         (["predict", "absent.safetensors", "{csv}"], "There is no model file at"),
-        (["suggest", "{csv}", "--models", "simple", "--seeds", "0"], "seeds is 0"),
-        (["suggest", "{csv}", "--models", "simple", "--jobs", "0", "--scale", "samples"], "jobs is 0"),
+        (["suggest", "{csv}", "--models", "arhmm", "--seeds", "0"], "seeds is 0"),
+        (["suggest", "{csv}", "--models", "arhmm", "--jobs", "0", "--scale", "samples"], "jobs is 0"),
         (["reproduce", "oracle"], "There is no experiment 'oracle'; choose one of"),
         (["reproduce", "mice", "--seeds", "0"], "seeds is 0"),
     ],
@@ -270,7 +269,7 @@ def test_bad_usage_exits_with_2(capsys, arguments):
 def test_unwritable_result_exits_with_1(csv, tmp_path, capsys):
     blocked = tmp_path / "file"
     blocked.write_text("")
-    assert main(["fit", str(csv), "--model", "simple", "--out", str(blocked / "m.safetensors")]) == 1
+    assert main(["fit", str(csv), "--model", "arhmm", "--out", str(blocked / "m.safetensors")]) == 1
     assert "error: " in capsys.readouterr().err
 
 
@@ -325,13 +324,13 @@ def test_label_predicts_every_recording(recordings, capsys):
 
 def test_label_leaves_out_states_of_failed_fit(recordings, capsys, monkeypatch):
     folder, files, _ = recordings
-    monkeypatch.setattr(GDM, "_validate", lambda model, ys: Validation(-1.0, 0.0, "its score is low"))
+    monkeypatch.setattr("gdm_core.models.base.score_baseline", lambda *_: 1e6)
     file = folder / "m.gdm"
     assert main(["label", str(folder / "marks.json"), *map(str, files), "--out", str(file), "--json"]) == 0
     printed = capsys.readouterr()
-    assert "The fit failed: its score is low. Try another seed" in printed.err
+    assert "is below that of a single autoregression (1e+06). Try another seed" in printed.err
     assert "Labels are predicted without its states." in printed.err
-    assert json.loads(printed.out)["failure"] == "its score is low"
+    assert "is below that of a single autoregression" in json.loads(printed.out)["failure"]
     assert LabelModel.load(file).model is None
 
 

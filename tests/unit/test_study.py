@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from datasets import cohort
-from gdm_core import Study, Trial
+from gdm_core import ARHMM, Study, Trial
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.suggestions import Recommendation
 from gdm_core.errors import ConfigError, DataError, ModelFileError
@@ -21,7 +21,7 @@ from gdm_core.study import fitting
 from gdm_core.study.methods import describe_record, describe_search, make_record, write_methods
 from gdm_core.study.sheet import match_sheet
 from gdm_core.study.text import format_minutes, format_p
-from tests.support.simple_model import SimpleModel
+from tests.support.quick_model import quick_model
 
 RATE = 10.0
 STATES = {
@@ -235,7 +235,7 @@ def test_animals_have_equal_weight_in_the_fit():
 
 def test_fit_is_blind_to_conditions():
     recordings = tracks()
-    model = SimpleModel(n_states=3, n_latent=2)
+    model = quick_model(n_states=3, n_latent=2)
     study = Study.fit(recordings, sheet_of(recordings, group=["a", "b", "a", "b"]), model, rule=BoutRule())
     assert not model.params_
     other = Study.fit(recordings, sheet_of(recordings, group=["b", "b", "a", "a"]), model, rule=BoutRule())
@@ -260,21 +260,19 @@ def test_empty_recording_is_excluded_and_gaps_are_unlabelled():
     gone[100:150] = np.nan
     gone[200:205] = np.nan
     recordings |= {"t1": Trial(gone, RATE, name="t1"), "arena": Trial(np.full((500, 3), np.nan), RATE, name="arena")}
-    study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
+    study = Study.fit(recordings, sheet_of(recordings), quick_model(n_states=3))
     assert study.sheet.set_aside == {"arena": "more than 50% of samples missing"}
     assert any("1 recording is excluded" in note and "arena" in note for note in study.notes)
     assert (study.recordings["t1"].labels == -1).nonzero()[0].tolist() == list(range(100, 150))
     with pytest.raises(DataError, match="Every recording lacks data"):
-        Study.fit({"arena": recordings["arena"]}, sheet_of(["arena"]), SimpleModel(n_states=3))
+        Study.fit({"arena": recordings["arena"]}, sheet_of(["arena"]), quick_model(n_states=3))
 
 
-@pytest.mark.usefixtures("simple_family")
 def test_outlying_recording_is_flagged(monkeypatch):
     recordings = tracks((300,) * 8)
-    recordings |= {"t5": Trial(recordings["t5"].y * 1e4, RATE, name="t5")}
     scores = {name: -5.0 - 0.1 * i for i, name in enumerate(recordings)} | {"t5": -60.0}
-    monkeypatch.setattr(SimpleModel, "score", lambda self, data, y=None: scores[data[0].name])
-    study = Study.fit(recordings, sheet_of(recordings, group=["a", "b"] * 4), SimpleModel(n_states=3))
+    monkeypatch.setattr(ARHMM, "score", lambda self, data, y=None: scores[data[0].name])
+    study = Study.fit(recordings, sheet_of(recordings, group=["a", "b"] * 4), quick_model(n_states=3))
     assert list(study.flagged) == ["t5"]
     assert study.find_confounds("group").set_index("column").loc["model_score", "n"] == 8
     assert dict(Study.from_bytes(study.to_bytes()).scores) == scores
@@ -299,17 +297,16 @@ def test_recordings_outside_the_fit_are_flagged():
 def test_incompatible_recordings_raise_data_error(change, words):
     recordings = tracks() | change
     with pytest.raises(DataError, match=words):
-        Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
+        Study.fit(recordings, sheet_of(recordings), quick_model(n_states=3))
 
 
 # ---- the file -----------------------------------------------------------------------------------------------------
-@pytest.mark.usefixtures("simple_family")
 def test_saved_study_opens_unchanged(tmp_path):
     recordings = tracks() | {"arena": Trial(np.full((500, 3), np.nan), RATE)}
     sheet = sheet_of(
         recordings, group=["a", "b", "a", None, "b"], dose=[0, 0.3, 0.3, 0, 1], exclude=["", "yes", "", "", ""]
     )
-    study = Study.fit(recordings, sheet, SimpleModel(n_states=3), names=["rest", "go", "dig"], rule=BoutRule())
+    study = Study.fit(recordings, sheet, quick_model(n_states=3), names=["rest", "go", "dig"], rule=BoutRule())
     study = replace(study, questions=[{"measure": "usage", "between": "group"}])
     study.save(tmp_path / "a.study")
     again = Study.open(tmp_path / "a.study")
@@ -398,12 +395,11 @@ def known_numbers(value) -> set[str]:
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+"
 
 
-@pytest.mark.usefixtures("simple_family")
 def test_every_number_of_the_methods_is_in_the_record():
     recordings = tracks((260, 200, 220, 240, 210, 230, 250, 270))
     recordings["t0"] = replace(recordings["t0"], y=np.full_like(recordings["t0"].y, np.nan))
     frame = sheet_of(recordings, group=[0, 0, 0, 1, 1, 2, 2, 2], age=[3.5, 4, 5, 6, 4, 5, 7, 6])
-    study = Study.fit(recordings, frame, SimpleModel(n_states=3, seed=7), rule=BoutRule(0.3, 0.7))
+    study = Study.fit(recordings, frame, quick_model(n_states=3, seed=7), rule=BoutRule(0.3, 0.7))
     for asked in ({"between": "group", "covariates": ["age"]}, {"between": "group", "where": {"group": [0, 2]}}):
         found = study.compare("usage", n_permutations=87, **asked), study.flow(n_permutations=86, **asked)
         record = make_record(study, found)
@@ -421,10 +417,9 @@ def test_every_number_of_the_methods_is_in_the_record():
     assert "averaged over" not in write_methods(slow), "0.2 s change nothing at a sample per minute"
 
 
-@pytest.mark.usefixtures("simple_family")
 def test_methods_say_why_k():
     recordings = tracks((200,) * 4)
-    study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
+    study = Study.fit(recordings, sheet_of(recordings), quick_model(n_states=3))
     assert "and blind to conditions. K was set by the analyst. " in write_methods(study)
     with_reason = Study.from_bytes(replace(study, why_k="A pilot study had 3 postures.").to_bytes())
     assert "K was set by the analyst: A pilot study had 3 postures. " in write_methods(with_reason)

@@ -13,7 +13,7 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.study import fitting
 from gdm_core.study.crop import Crop, crop_recordings, find_still, mark_non_wear
 from gdm_core.study.sheet import match_sheet
-from tests.support.simple_model import SimpleModel
+from tests.support.quick_model import quick_model
 
 LENGTHS = {"a": 1_200, "b": 1_500, "c": 900}  # samples at 5 Hz: 4, 5 and 3 minutes
 
@@ -127,7 +127,7 @@ def test_stationary_noise_is_no_rest():
 def test_non_wear_is_left_out_of_rates():
     made = cohort.simulate(3, minutes=6, rate_hz=5, seed=0)
     recordings, sheet = made.recordings(), pd.DataFrame(made.sheet)
-    model = Study.fit(recordings, sheet, SimpleModel(n_states=3)).model
+    model = Study.fit(recordings, sheet, quick_model(n_states=3)).model
     name = sheet["recording"][0]
     y = np.array(recordings[name].y)
     y[300:900] = 0.0  # two of six minutes

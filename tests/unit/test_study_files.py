@@ -55,7 +55,6 @@ def test_command_prints_results_and_saves_the_study(tmp_path, capsys):
     assert "add the files of its recordings" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("simple_family")
 def test_command_fits_poses_and_tables(tmp_path, capsys):
     rng = np.random.default_rng(0)
     folder = tmp_path / "tracks"
@@ -69,7 +68,7 @@ def test_command_fits_poses_and_tables(tmp_path, capsys):
     pd.DataFrame({"file": [f"mouse{i}" for i in range(4)], "group": ["a", "b"] * 2}).to_csv(
         tmp_path / "sheet.csv", index=False
     )
-    options = ["--model", "simple", "--states", "3", "--between", "group", "--permutations", "19", "--non-wear", "1"]
+    options = ["--model", "arhmm", "--states", "3", "--between", "group", "--permutations", "19", "--non-wear", "1"]
     assert main(["study", str(tmp_path / "sheet.csv"), str(folder), *options]) == 0
     printed = capsys.readouterr()
     assert "Flow: distance" in printed.out
