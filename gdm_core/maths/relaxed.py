@@ -21,13 +21,13 @@ from torch.nn.functional import softplus
 
 # Quadrature in s: errors of divergences and shares are below 1e-7 (float64) for K up to 64.
 _BELOW, _ABOVE = 10.5, 21.0
-_CHUNK_ELEMENTS = 4_000_000
+CHUNK_ELEMENTS = 4_000_000
 # Quadrature of moments, in units of max(1, temperature), and its table: errors are below 1e-4 at temperatures 0.01 to 10.
 _TABLE_SPACING = 1 / 32
 _LOW, _HIGH = -60.0, 12.0
 _NODE_SPACING = 0.75
 _NODES_BELOW, _NODES_ABOVE = 18.0, 9.0
-_MOMENT_ELEMENTS = 2_000_000
+MOMENT_ELEMENTS = 2_000_000
 
 
 def gumbel(
@@ -77,7 +77,7 @@ def log_mixture(delta: Tensor, with_products: bool = False) -> LogMixture:
     twice[0] /= 1 - math.exp(-2 * spacing)  # second-order terms fall as e^2s
     reference = torch.exp(-k * softplus(nodes))
     values, means, products = [], [], []
-    step = max(1, _CHUNK_ELEMENTS // (k * len(nodes)))
+    step = max(1, CHUNK_ELEMENTS // (k * len(nodes)))
     for rows in flat.split(step):
         shifted = nodes[:, None] + rows[:, None, :]  # [r, M, K]
         survival = torch.exp(-softplus(shifted).sum(-1))  # [r, M]
@@ -198,7 +198,7 @@ def moments(logits: Tensor, temperature: float, second: bool = False) -> Moments
     flat = flat / max(1.0, temperature)  # the width of psi
     nodes = torch.arange(-_NODES_BELOW, _NODES_ABOVE, _NODE_SPACING, dtype=logits.dtype, device=logits.device)
     means, seconds = [], []
-    for rows in flat.split(max(1, _MOMENT_ELEMENTS // (k * len(nodes)))):
+    for rows in flat.split(max(1, MOMENT_ELEMENTS // (k * len(nodes)))):
         position = ((nodes[:, None] + rows[:, None, :] - _LOW) / _TABLE_SPACING).clamp_(0, table.shape[1] - 1.001)
         low = position.long()
         weight = position - low

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import binom
+from sklearn.base import clone
 
 import gdm_core
 from gdm_core import Trial, Trials, load_model
@@ -120,8 +121,8 @@ def relabelled(model: Any, order: list[int]) -> Any:
 
 
 def copy_of(model: StateModel) -> StateModel:
-    copy = type(model)._from_config(model.config)
-    copy._fitted_config = model.config
+    """Return a copy without calibration."""
+    copy = clone(model)
     copy.scaler_, copy.factors_ = model.scaler_, model.factors_
     copy.params_, copy.status_ = model.params_, model.status_
     return copy
@@ -188,7 +189,7 @@ def test_offset_beyond_single_precision_moves_results_by_it(name):
     """Steps of about 1 around 1e9, where float32 values are 64 apart."""
     model, y, offset = fitted(name), recordings()[0], np.array([1e9, -2e9, 0.0, 3e9])
     far = copy_of(model)
-    far.scaler_ = Scaler(model._scaler.center + offset, model._scaler.scale.astype(np.float64))
+    far.scaler_ = Scaler(model.scaler_.center + offset, model.scaler_.scale.astype(np.float64))
     far = model_from_bytes(far.to_bytes())
     moved = y.astype(np.float64) + offset
     np.testing.assert_allclose(far.predict_proba(moved), model.predict_proba(y), atol=2e-3)
@@ -367,12 +368,12 @@ def test_later_calibration_equals_that_of_the_fit(name):
 @every_model
 def test_coverage_on_own_samples_is_binomial(name):
     """Intervals before calibration cover the model's own samples at their nominal level."""
-    model = copy_of(fitted(name))  # removes the calibration
+    model = copy_of(fitted(name))
     levels = (0.5, 0.9)
     inside, n = np.zeros((2, 3)), 0
     for seed in range(12):
         y = model.sample(45, seed=seed)[0]
-        if not np.isfinite(y).all() or np.abs(model._scaler.apply(y)).max() > 1e3:
+        if not np.isfinite(y).all() or np.abs(model.scaler_.apply(y)).max() > 1e3:
             continue  # a diverged path
         origins = np.arange(12, 42, 6)
         found = model.forecast(y, 3, n_paths=200, origins=origins, seed=seed, adaptive=False)

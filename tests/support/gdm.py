@@ -7,6 +7,7 @@ import torch
 
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.model import GDM
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.start import start_random
 
@@ -74,6 +75,13 @@ def random_module(
             elif name == "first_log_noise":
                 buffer.copy_(scale * torch.randn(buffer.shape, generator=g))
     return module.to(dtype)
+
+
+def fitted_module(model: GDM, device: str = "cpu") -> GdmModule:
+    """Return a module with the parameters of a fitted model."""
+    module = GdmModule(model.n_channels, model.config, model.lasting_)
+    module.load_state_dict({name: torch.as_tensor(value) for name, value in model.params_.items()})
+    return module.to(device).eval()
 
 
 def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) -> GdmModule:

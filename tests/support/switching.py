@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
+from gdm_core import SLDS
 from gdm_core.maths import hmm
 from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.dynamics import Dynamics
@@ -26,6 +27,19 @@ def random_parameters(rng, kind, k=2, d=2, n=3, recurrence=1.0):
         Transitions(kind, hmm.log_normalise(rng.normal(size=k))[0], bias, weights),
         rng.normal(size=d),
         spread[k],
+    )
+
+
+def parameters_of(model: SLDS):
+    """Return the parameters of a fitted model."""
+    p = model.params_
+    chain = p["log_initial"], p["transition_bias"], p["transition_weights"]
+    return em.SLDSParameters(
+        em.Emission(p["loadings"], p["offset"], p["noise"]),
+        Dynamics(p["coefficients"], p["covariance"]),
+        Transitions(model.transitions, *chain),
+        p["start_mean"],
+        p["start_covariance"],
     )
 
 

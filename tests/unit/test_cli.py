@@ -151,7 +151,7 @@ def test_predict_writes_to_stdout_as_csv_or_json(capsys, csv, tmp_path):
 
 def test_predicting_outside_the_fit_says_so(capsys, csv, tmp_path):
     file, far = tmp_path / "m.safetensors", tmp_path / "far.csv"
-    assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 0
+    assert main(["fit", str(csv), "--model", "arhmm", "--out", str(file)]) == 0
     frame = pd.read_csv(csv)
     frame.assign(b=frame["b"] + 1e3).to_csv(far, index=False)
     for data, is_far in ((csv, False), (far, True)):

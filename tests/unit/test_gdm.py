@@ -36,8 +36,7 @@ def with_parameters(config: dict, seed: int = 0, **values: np.ndarray) -> GDM:
     """Return a model with parameters set by hand."""
     model = GDM(**config)
     module = random_module(model.config, 2, seed, dtype=torch.float32)
-    model._keep(module)
-    model.params_ = {name: np.asarray(values.get(name, old), np.float32) for name, old in model.params_.items()}
+    model.params_ = {name: np.float32(values.get(name, old)) for name, old in module.state_dict().items()}
     model.scaler_, model.status_ = Scaler(np.zeros(2, np.float32), np.ones(2, np.float32)), Status.MAX_STEPS
     return model
 

@@ -118,7 +118,7 @@ def test_bound_in_pieces_is_the_bound(posterior, transition, monkeypatch):
     # In pieces the sampled bound draws other noise, and long memories are cut.
     exact = 1e-9 if posterior == "window" else 1e-8
     elements, close = (300, exact) if transition == "linear" else (100_000, 0.02)
-    monkeypatch.setattr(generative, "_BOUND_ELEMENTS", elements)
+    monkeypatch.setattr(generative, "BOUND_ELEMENTS", elements)
     assert elbo(module, rows, TAU, n_samples=400) == pytest.approx(whole, rel=close)
 
 

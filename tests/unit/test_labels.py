@@ -273,7 +273,6 @@ def test_requests_answer_from_bytes() -> None:
     assert found.seconds == pytest.approx(110 / 30)
     assert found.held_out == loaded.held_out_
     assert found.expert is not None
-    assert len(requests._cache) <= requests.MOST_CACHED
 
 
 def test_next_clips_before_two_classes_have_labels() -> None:

@@ -20,6 +20,7 @@ from gdm_core.models.gdm.missing import complete, missing_data_bound
 from gdm_core.models.progress import Status
 from gdm_core.models.scaling import prepare, score_baseline
 from gdm_core.trials import as_trials
+from tests.support.gdm import fitted_module
 
 CPU = torch.device("cpu")
 
@@ -134,7 +135,7 @@ def log_evidence(module, y, tau, points=21, reach=10.0):
 def test_bound_with_a_missing_entry_is_below_the_evidence(where):
     y = np.array([[0.2, -0.4], [0.5, 0.1], [0.9, -0.2]])
     model = GDM(2, 1, n_steps=20, stickiness=0.5).fit(np.random.default_rng(0).normal(size=(60, 2)))
-    module, seen = model._net.double(), y.copy()
+    module, seen = fitted_module(model).double(), y.copy()
     seen[where] = np.nan
     values = np.linspace(-8, 8, 33)
     each = []
@@ -196,9 +197,10 @@ def test_long_recordings_are_completed_in_pieces(soft_track, monkeypatch):
     _, gap, _, model = soft_track
     standard = model.scaler_.apply(gap)
     filled = model.factors_.fill(standard)
-    whole = complete(model._net, standard, filled, model.config.temperature)
-    monkeypatch.setattr("gdm_core.models.gdm.missing._PIECE_SAMPLES", 330)
-    cut = complete(model._net, standard, filled, model.config.temperature)
+    module, temperature = fitted_module(model), model.config.temperature
+    whole = complete(module, standard, filled, temperature)
+    monkeypatch.setattr("gdm_core.models.gdm.missing.PIECE_SAMPLES", 330)
+    cut = complete(module, standard, filled, temperature)
     assert len(cut.pieces) == 2
     assert np.sqrt(((cut.y - whole.y) ** 2).mean()) < 0.05
 

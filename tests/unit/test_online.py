@@ -10,6 +10,7 @@ from gdm_core import ARHMM, GDM, PDLDS, SLDS, GDMMixture
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths import hmm
 from gdm_core.models.switching import filtering
+from tests.support.switching import parameters_of
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -72,7 +73,7 @@ def test_filter_across_gaps_is_causal():
 def test_slds_equals_its_filter_over_the_whole_recording(transitions):
     y = recording()
     model = SLDS(**FEW, n_iter=3, n_restarts=1, transitions=transitions).fit(y)
-    belief = filtering.filter_up_to(np.arange(len(y)), model.scaler_.apply(y), model._parameters)
+    belief = filtering.filter_up_to(np.arange(len(y)), model.scaler_.apply(y), parameters_of(model))
     np.testing.assert_allclose(model.filter(y), hmm.softmax(belief.log_weight)[0], atol=1e-6)
 
 

@@ -30,6 +30,13 @@ def fitted(pair):
     return PDLDS(4, 2, seed=0, n_iter=20).fit(pair[0])
 
 
+def parameters_of(model: PDLDS) -> Parameters:
+    """Return the parameters of a fitted model."""
+    emission = Emission(*(model.params_[f"emission_{name}"] for name in ("loadings", "offset", "noise")))
+    names = [one.name for one in dataclasses.fields(Parameters)[1:]]
+    return Parameters(emission, **{name: model.params_[name] for name in names})
+
+
 def test_fit_climbs_and_coefficients_have_signs(fitted, pair):
     test = pair[1]
     objective = [progress.objective for progress in fitted.history_]
@@ -51,22 +58,22 @@ def test_parallel_filter_equals_sequential_filter(fitted, pair):
     model, (train, _) = fitted, pair
     y = model.scaler_.apply(train.y)
     origins = np.array([130, 200, 255])
-    p = model._parameters
+    p = parameters_of(model)
     together = filter_up_to(origins, y, p, p.step)
     for i, t in enumerate(origins):
-        alone = first_belief(1, model._parameters)
-        information, linear = model._parameters.emission.information(Observed.prepare([y]))
+        alone = first_belief(1, p)
+        information, linear = p.emission.information(Observed.prepare([y]))
         for step in range(t + 1):
             alone = predict(alone, p, p.step) if step else alone
-            alone = update(alone, information[step : step + 1], linear[step : step + 1], model._parameters)
-        d = model._parameters.reach.shape[1]
-        gap = np.abs(model._parameters.reach @ (together.mean[i, :d] - alone.mean[0, :d]))
+            alone = update(alone, information[step : step + 1], linear[step : step + 1], p)
+        d = p.reach.shape[1]
+        gap = np.abs(p.reach @ (together.mean[i, :d] - alone.mean[0, :d]))
         assert gap.max() < 1e-2
 
 
 def test_bound_of_trials_is_additive(fitted, pair):
     """The bound of two concatenated recordings is the sum of their bounds."""
-    p, prior = fitted._parameters, fitted._prior
+    p, prior = parameters_of(fitted), Prior(fitted.params_["noise_scale"], 1 / fitted.sparsity)
     ys = [fitted.scaler_.apply(part.y) for part in (pair[1].slice(0, 50), pair[1].slice(200, 290))]
     together = em.infer(Observed.prepare(ys), p, prior, tolerance=1e-10)
     apart = [em.infer(Observed.prepare([y]), p, prior, tolerance=1e-10) for y in ys]

@@ -127,6 +127,6 @@ def test_messages_solve_the_recursions(k, sharp):
 def test_pieces_equal_the_whole(monkeypatch):
     module, rows = random_module(CONFIG), random_rows(120, 60, missing=0.1)
     states, evidence = read_out(module, rows, TAU, 16).states, log_bound(module, rows, TAU, 16)
-    monkeypatch.setattr(readout, "_PIECE_ELEMENTS", 16 * 16 * 40)
+    monkeypatch.setattr(readout, "PIECE_ELEMENTS", 16 * 16 * 40)
     torch.testing.assert_close(read_out(module, rows, TAU, 16).states, states, atol=1e-4, rtol=0)
     torch.testing.assert_close(log_bound(module, rows, TAU, 16), evidence, atol=1e-3, rtol=0)

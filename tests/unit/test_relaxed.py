@@ -145,7 +145,7 @@ def test_rest_of_the_batch_has_no_effect(monkeypatch):
     expected = gumbel_softmax_kl(posterior, prior)
     alone = torch.cat([gumbel_softmax_kl(q[None], p[None]) for q, p in zip(posterior, prior, strict=True)])
     torch.testing.assert_close(alone, expected, atol=1e-6, rtol=1e-7)
-    monkeypatch.setattr("gdm_core.maths.relaxed._CHUNK_ELEMENTS", 1000)  # several pieces
+    monkeypatch.setattr("gdm_core.maths.relaxed.CHUNK_ELEMENTS", 1000)  # several pieces
     torch.testing.assert_close(gumbel_softmax_kl(posterior, prior), expected, atol=1e-12, rtol=0)
     assert gumbel_softmax_kl(posterior.reshape(5, 10, 4), prior.reshape(5, 10, 4)).shape == (5, 10)
 
@@ -244,7 +244,7 @@ def test_moments_ignore_logit_level_and_batching(monkeypatch):
     logits = logits_of(4, 30, 2)
     expected = moments(logits, 0.7, True)
     torch.testing.assert_close(moments(logits + 11.0, 0.7).mean, expected.mean)
-    monkeypatch.setattr("gdm_core.maths.relaxed._MOMENT_ELEMENTS", 500)
+    monkeypatch.setattr("gdm_core.maths.relaxed.MOMENT_ELEMENTS", 500)
     pieces = moments(logits.reshape(3, 10, 4), 0.7, True)
     torch.testing.assert_close(pieces.mean.reshape(30, 4), expected.mean)
     torch.testing.assert_close(pieces.second.reshape(30, 4, 4), expected.second)

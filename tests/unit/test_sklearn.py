@@ -116,14 +116,6 @@ def test_changed_parameter_leaves_the_original_alone():
     np.testing.assert_array_equal(infer_quickly(hard, Trial(y)), hard.predict_proba(y))
 
 
-def test_next_states_is_a_distribution_or_none():
-    y = noise(60, 2)
-    found = GDM(n_states=3, n_latent=1, n_steps=10).fit(y)._next_states(y, np.full(3, 1 / 3))
-    assert found.shape == (60, 3)
-    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
-    assert clone(SMALL["arhmm"]).fit(y)._next_states(y, np.full(2, 0.5)) is None
-
-
 @pytest.mark.parametrize("kind", OURS)
 def test_numpy_scalars_are_valid_parameters(kind):
     """Grids from np.arange give NumPy scalars; saved models hold JSON."""

@@ -243,7 +243,7 @@ def test_long_recording_starts_on_an_excerpt(monkeypatch):
     np.testing.assert_array_equal(np.flatnonzero(few.starts), np.arange(0, 400, 50))
     np.testing.assert_array_equal(few.y[-50:], np.nan_to_num(y[-50:]))
     whole = SLDS(3, transitions="recurrent", seed=0).fit(y)
-    monkeypatch.setattr(slds, "_EXCERPT", 400)
+    monkeypatch.setattr(slds, "EXCERPT", 400)
     begun = SLDS(3, transitions="recurrent", seed=0).fit(y)
     assert len(begun.history_) < len(whole.history_)
     assert begun.elbo_ > whole.elbo_ - 0.005

@@ -281,7 +281,7 @@ def test_outlying_recording_is_flagged(monkeypatch):
 
 def test_recordings_outside_the_fit_are_flagged():
     recordings = tracks()
-    model = SimpleModel(n_states=3).fit([one.y for one in recordings.values()])
+    model = quick_model(n_states=3).fit([one.y for one in recordings.values()])
     recordings |= {"far": Trial(recordings["t0"].y + 1000, RATE, name="far")}
     assert list(Study.fit(recordings, sheet_of(recordings), model).flagged) == ["far"]
 

@@ -10,7 +10,7 @@ from gdm_core.errors import DataError
 from gdm_core.models.progress import Status
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.filtering import filter_up_to
-from tests.support.switching import dense_observation, random_parameters, random_trials, walk
+from tests.support.switching import dense_observation, parameters_of, random_parameters, random_trials, walk
 
 MODELS = [
     *[(ARHMM, kind) for kind in ("stationary", "sticky", "recurrent_only")],
@@ -44,9 +44,10 @@ def test_forecasts_beat_persistence(model_class, kind):
 
 @every_model
 def test_unobserved_data_adds_nothing_to_the_bound(model_class, kind):
-    model = model_class(n_states=3, transitions=kind, **FAST).fit(recordings(lengths=(96,))[0])
-    unseen = np.full((20, 5), np.nan, np.float32)
-    assert -20.0 < model._bound(unseen) <= 20e-6
+    y, unseen = recordings(lengths=(96,))[0], np.full((20, 5), np.nan, np.float32)
+    model = model_class(n_states=3, transitions=kind, **FAST).fit(y)
+    n_seen = np.isfinite(y).any(axis=1).sum()
+    assert -20.0 < n_seen * (model.score([y, unseen]) - model.score(y)) <= 20e-6
     with pytest.raises(DataError):
         model.score(unseen)
 
@@ -111,15 +112,15 @@ def test_filter_is_causal():
 def test_one_step_forecast_equals_kalman_filter():
     rng = np.random.default_rng(21)
     y = np.cumsum(rng.normal(size=(200, 3)), axis=0).astype(np.float32)
-    model = SLDS(n_states=1, n_latent=2, n_iter=5, n_restarts=1).fit(y)
-    standard, p = model.scaler_.apply(y), model._parameters
+    model = SLDS(n_states=1, n_latent=2, n_iter=5, n_restarts=1).fit(y, calibrate=False)
+    standard, p = model.scaler_.apply(y), parameters_of(model)
     t = 12
     _, mean, cover = dense_observation(p, standard[: t + 1].astype(float), [0] * (t + 1))
     a, b = p.dynamics.coefficients[0, :, :-1], p.dynamics.coefficients[0, :, -1]
     centre = p.emission.loadings @ (a @ mean[-1] + b) + p.emission.offset
     ahead = a @ cover[-1, :, -1] @ a.T + p.dynamics.covariance[0]
     spread = p.emission.loadings @ ahead @ p.emission.loadings.T + np.diag(p.emission.noise)
-    n = 20_000
-    paths = model._paths(standard, np.array([t]), 1, n, seed=0)[:, 0, 0]
-    assert (np.abs(paths.mean(axis=0) - centre) < 6 * np.sqrt(np.diag(spread) / n)).all()
-    np.testing.assert_allclose(np.cov(paths.T), spread, rtol=0.1, atol=0.05 * np.abs(spread).max())
+    n, deviation = 20_000, np.sqrt(np.diag(spread))
+    found = model.forecast(y, horizon=1, n_paths=n, origins=[t], adaptive=False)
+    assert (np.abs(model.scaler_.apply(found.mean[0]) - centre) < 6 * deviation / np.sqrt(n)).all()
+    np.testing.assert_allclose(found.std[0, 0] / model.scaler_.scale, deviation, rtol=0.05)

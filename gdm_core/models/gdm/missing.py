@@ -25,7 +25,7 @@ _MAX_SWEEPS = 10
 _TOLERANCE = 3e-3  # root mean square change, in standard deviations of the data
 _DIFFERENCE = 1e-3  # step of the finite differences in x
 _BOUND_DRAWS = 4
-_PIECE_SAMPLES = 4096
+PIECE_SAMPLES = 4096
 _MIN_SHARE = 1e-6
 
 
@@ -72,8 +72,8 @@ def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature:
     pieces: list[tuple[slice, MissingEntries]] = []
     for _ in range(_MAX_SWEEPS):
         pieces, updated = [], current.copy()
-        for begin in range(0, len(y), _PIECE_SAMPLES):
-            end = min(begin + _PIECE_SAMPLES, len(y))
+        for begin in range(0, len(y), PIECE_SAMPLES):
+            end = min(begin + PIECE_SAMPLES, len(y))
             part = slice(max(0, begin - 1), min(end + 1, len(y)))
             unknown = missing[part].copy()
             unknown[: begin - part.start] = False

@@ -23,7 +23,7 @@ from gdm_core.models.gdm.transitions import TRANSITIONS
 
 _LOG_2PI = math.log(2 * math.pi)
 _MAX_REACH = 1.0  # of the sticky term in a logit: the exact bound loosens exponentially with it
-_BOUND_ELEMENTS = 50_000_000
+BOUND_ELEMENTS = 50_000_000
 _START_TRUST, _START_STAY = 0.5, 0.98
 _LEAST_LOG_NOISE = math.log(1e-4)  # of a standard deviation; noise-free data would make the fit singular
 
@@ -205,7 +205,7 @@ def _sampled_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: f
     if module.posterior.sequential:  # a draw needs the whole history
         pieces = [(0, len(rows))]
     else:
-        step = max(1, _BOUND_ELEMENTS // (n_samples * (k * view.design.shape[1] + rows.y.shape[1])))
+        step = max(1, BOUND_ELEMENTS // (n_samples * (k * view.design.shape[1] + rows.y.shape[1])))
         pieces = [(begin, min(begin + step, len(rows))) for begin in range(0, len(rows), step)]
     parts, before = [], torch.full((n_samples, 1, k), 1 / k, dtype=view.x.dtype, device=view.x.device)
     for begin, end in pieces:
@@ -236,7 +236,7 @@ def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16)
         or not module.transition.affine_in_state
     ):
         return float(_sampled_bound(module, rows, view, temperature, n_samples).double().sum())
-    step = max(1, _BOUND_ELEMENTS // (4 * module.n_states * rows.y.shape[1]))
+    step = max(1, BOUND_ELEMENTS // (4 * module.n_states * rows.y.shape[1]))
     total = 0.0
     for begin in range(0, len(rows), step):  # a piece needs the row before it
         head, end = max(0, begin - 1), min(begin + step, len(rows))

@@ -27,7 +27,7 @@ from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView, elbo, roles
 
 N_CANDIDATES = 32  # draws per row, for every length, so scores of recordings are comparable
-_PIECE_ELEMENTS = 500_000  # of transfers [R, S, S] in memory at a time, to fit the processor's cache
+PIECE_ELEMENTS = 500_000  # of transfers [R, S, S] in memory at a time, to fit the processor's cache
 _HALO = 24  # rows of overlap; its error shrinks by more than half per row
 _FILTER_DRAWS = 32
 _PIECE_PATHS = 8_000  # in memory at a time, to fit the processor's cache
@@ -129,7 +129,7 @@ def read_out(
     moved   [R, K] shifts of the noise; uniform random numbers make the bound valid
     """
     view, noise = module.view(rows), even_noise(module, n_samples, moved)
-    piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
+    piece = max(_HALO, PIECE_ELEMENTS // n_samples**2)
     bounds, means, before = [], [np.zeros((0, module.n_states), np.float32)], _UNKNOWN
     for begin in range(0, len(rows), piece):
         end = min(begin + piece, len(rows))

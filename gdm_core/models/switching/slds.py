@@ -27,7 +27,7 @@ from gdm_core.models.switching.filtering import SldsReader, filter_up_to, sample
 
 _LONG_RUN = 10  # iterations of the chosen start
 _START_EXCERPT = 4_000  # samples on which starts are compared
-_EXCERPT, _ROUGH_GAIN = 8_000, 1e-4  # samples, and nats per sample, of a first fit to part of a long recording
+EXCERPT, _ROUGH_GAIN = 8_000, 1e-4  # samples, and nats per sample, of a first fit to part of a long recording
 
 Kind = Literal["sticky", "recurrent", "recurrent_only"]
 
@@ -62,8 +62,8 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
     def _first_parameters(self, algorithm: em.LaplaceEM) -> tuple[em.SLDSParameters, None]:
         c, scores = self.config, algorithm.scores
         start = scores.excerpt(_START_EXCERPT).best_start(c.transitions, c)
-        p = from_autoregression(algorithm, scores.excerpt(_EXCERPT).run(start, min(_LONG_RUN, c.n_iter))[0])
-        few = algorithm.observed.excerpt(_EXCERPT)
+        p = from_autoregression(algorithm, scores.excerpt(EXCERPT).run(start, min(_LONG_RUN, c.n_iter))[0])
+        few = algorithm.observed.excerpt(EXCERPT)
         if few is not algorithm.observed:
             p = replace(algorithm, observed=few).run(p, c.n_iter, least_gain=_ROUGH_GAIN)[0]
         return p, None
