@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from distributed import Client
 
-from gdm_core.engine import FitSpec
+from gdm_core.engine import Engine, FitSpec
 from gdm_core.trials import Trial, Trials
 from tests.support.fake_model import FAMILY
 from tests.support.patience import until as until
+from tests.support.work import scheduler_address
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3)), name="one"),))
 PATIENCE_S = 240.0
@@ -20,6 +24,14 @@ def fake_fit(trials: Trials = TRIALS, **settings: object) -> FitSpec:
     own = {"preview", "use_cache"}
     config = {name: value for name, value in settings.items() if name not in own}
     return FitSpec(FAMILY, config, trials, **{name: settings[name] for name in own & settings.keys()})  # type: ignore[arg-type]
+
+
+@contextmanager
+def connect(engine: Engine) -> Iterator[Client]:
+    """Connect to the cluster of an engine."""
+    address = engine.submit(scheduler_address).result(PATIENCE_S)
+    with Client(address, set_as_default=False) as client:
+        yield client
 
 
 def long_fit(**settings: Any) -> FitSpec:

@@ -40,6 +40,10 @@ def process_facts() -> dict[str, int | str | bool]:
     }
 
 
+def scheduler_address() -> str:
+    return str(get_worker().scheduler.address)
+
+
 def messages_kept(dask_scheduler: Any) -> int:
     """Return the number of sent messages that the scheduler stores per connection; runs on the scheduler."""
     streams = [*dask_scheduler.stream_comms.values(), *dask_scheduler.client_comms.values()]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 
 from gdm_core.engine import Engine, Job, JobStatus, Priority, ResultCache
 from gdm_core.errors import ConfigError, DataError, FitError
@@ -22,6 +24,12 @@ def occupy(engine: Engine) -> list[Job]:
     jobs = [engine.submit(long_fit(seed=i), session="busy") for i in range(2)]
     until(lambda: all(job.poll().step for job in jobs))
     return jobs
+
+
+def find_data(scheduler: str) -> set[str]:
+    """Return the keys of trials that a cluster stores."""
+    with Client(scheduler, set_as_default=False) as client:
+        return {key for key in client.who_has() if key.startswith("trials-")}
 
 
 # ---- results ----------------------------------------------------------------------------------------------------
@@ -96,7 +104,8 @@ def test_generator_call_reports_partial_values(engine: Engine) -> None:
 
 
 # ---- order --------------------------------------------------------------------------------------------------------
-def test_waiting_jobs_run_by_priority_then_age(engine: Engine, tmp_path: Path) -> None:
+def test_waiting_jobs_run_by_priority_then_age(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gdm_core.engine.engine.RESERVED_S", 0.0)
     busy, diary = occupy(engine), tmp_path / "diary"
     given = {"low": Priority.LOW, "first": Priority.NORMAL, "second": Priority.NORMAL, "high": Priority.HIGH}
     jobs = [engine.submit(write_name, str(diary), name, priority=priority) for name, priority in given.items()]
@@ -109,7 +118,7 @@ def test_waiting_jobs_run_by_priority_then_age(engine: Engine, tmp_path: Path) -
     assert diary.read_text().split() == ["high", "first", "second", "low"]
 
 
-def test_forgotten_session_loses_jobs_and_data(engine: Engine) -> None:
+def test_forgotten_session_loses_jobs_and_data(engine: Engine, scheduler: str) -> None:
     """Data that another session uses stays."""
     own = Trials((Trial(np.random.default_rng(2).standard_normal((300, 2))),))
     engine.submit(total, own, 2.0, session="owner").result(PATIENCE_S)
@@ -117,14 +126,28 @@ def test_forgotten_session_loses_jobs_and_data(engine: Engine) -> None:
     engine.submit(total, TRIALS, 2.0, session="other").result(PATIENCE_S)
     running = engine.submit(long_fit(), session="owner/nascar")
     until(lambda: running.poll().status is JobStatus.RUNNING)
-    link = engine._link
-    assert link is not None
-    assert len(link._data) == 2, "each was sent once"
+    assert len(find_data(scheduler)) == 2, "each was sent once"
     engine.forget("own")
     assert running.poll().status is JobStatus.RUNNING
     engine.forget("owner")
     assert running.poll().status is JobStatus.CANCELLED
-    until(lambda: len(link._data) == 1)
+    until(lambda: len(find_data(scheduler)) == 1, every_s=0.1)
+
+
+def test_data_on_the_cluster_are_bounded(engine: Engine, scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials count twice while they are unpacked; the oldest are dropped first."""
+    sets = [Trials((Trial(np.random.default_rng(i).standard_normal((2_000, 3))),)) for i in range(4)]
+    monkeypatch.setattr("gdm_core.engine.cluster.DATA_BYTES", int(4.5 * len(pickle.dumps(sets[0], protocol=5))))
+
+    def send(trials: Trials) -> set[str]:
+        engine.submit(total, trials, 1.0).result(PATIENCE_S)
+        return find_data(scheduler)
+
+    for trials in sets:
+        stored = send(trials)
+    until(lambda: len(find_data(scheduler)) == 3, every_s=0.1)
+    assert send(sets[-1]) == find_data(scheduler), "it is there"
+    assert not send(sets[0]) <= stored, "it is sent again"
 
 
 def test_grid_leaves_a_worker_to_a_visitor_who_fits(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +216,19 @@ def test_missing_scheduler_raises_fit_error(monkeypatch: pytest.MonkeyPatch, tmp
         assert bulk.wait(PATIENCE_S)
         assert len(bulk.poll().failures) == 2000
         assert "No scheduler answers" in bulk.poll().failures["0"]
+
+
+def test_jobs_leave_a_cluster_that_has_no_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        monkeypatch.setenv("GDM_SCHEDULER", cluster.scheduler_address)
+        with Engine(ResultCache(tmp_path)) as engine:
+            assert engine.submit(divmod, 7, 2).result(PATIENCE_S) == (3, 1)
+            for module in ("cluster", "engine"):
+                monkeypatch.setattr(f"gdm_core.engine.{module}.START_TIMEOUT_S", 0.5)
+            cluster.scale(0)
+            until(lambda: not cluster.workers)
+            with pytest.raises(FitError, match="has no workers"):
+                engine.submit(divmod, 7, 2).result(PATIENCE_S)
 
 
 def test_closed_engine_fails_its_jobs(engine: Engine) -> None:

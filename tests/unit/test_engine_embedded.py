@@ -19,7 +19,7 @@ from gdm_core.engine import Engine, FitSpec, JobStatus, ResultCache
 from gdm_core.engine.job import RESTARTED
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.engine_requests import PATIENCE_S, fake_fit, long_fit, until
+from tests.support.engine_requests import PATIENCE_S, connect, fake_fit, long_fit, until
 from tests.support.fake_model import FAMILY
 from tests.support.local_cluster import environment
 from tests.support.patience import patience_s
@@ -69,8 +69,8 @@ def test_uploads_stay_off_disk_and_out_of_messages(embedded: Engine) -> None:
         assert embedded.submit(fit, session=f"visitor {i}").result(WAIT_S).fit_status == "converged"
     for i in range(3):
         embedded.submit(fake_fit(seed=i, use_cache=False)).result(WAIT_S)
-    assert embedded._link is not None
-    assert embedded._link.client.run_on_scheduler(messages_kept) <= 1
+    with connect(embedded) as client:
+        assert client.run_on_scheduler(messages_kept) <= 1
     written = [path for path in scratch.rglob("*") if path.is_file()]
     assert scratch.is_dir()
     assert sum(path.stat().st_size for path in written) < 10**6, written
@@ -88,11 +88,11 @@ def test_killed_worker_runs_its_job_again(embedded: Engine, tmp_path: Path) -> N
 
 
 def test_lost_scheduler_fails_jobs_and_is_restarted(embedded: Engine) -> None:
+    with connect(embedded) as client:
+        old, scheduler = set(client.run(os.getpid).values()), client.run_on_scheduler(os.getpid)
     job = embedded.submit(long_fit())
     until(lambda: job.poll().step > 3)
-    assert embedded._link is not None
-    old = set(embedded._link.client.run(os.getpid).values())
-    os.kill(embedded._link.client.run_on_scheduler(os.getpid), signal.SIGKILL)
+    os.kill(scheduler, signal.SIGKILL)
     with pytest.raises(FitError, match=r"Try again\."):
         job.result(WAIT_S)
     assert embedded.submit(os.getpid).result(WAIT_S) not in old
@@ -110,9 +110,10 @@ SCRIPT = """
 import json, os, sys, time
 import psutil
 from gdm_core.engine import cluster
+from tests.support.work import LightWarmUp
 
-link, _ = cluster._start()
-link.client.wait_for_workers(1)
+cluster.WarmUp = LightWarmUp
+link = cluster.connect(print)
 family = psutil.Process().children(recursive=True)
 open_to = {c.laddr.ip for p in family for c in p.net_connections("inet") if c.status == "LISTEN"}
 facts = {"torch here": "torch" in sys.modules, "open to": sorted(open_to), "pids": [p.pid for p in family]}

@@ -19,6 +19,7 @@ import pytest
 from gdm_core.engine import Engine, Job, ResultCache
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
+from tests.support.engine_requests import connect
 from tests.support.local_cluster import environment
 from tests.support.patience import patience_s, until
 from tests.support.work import (
@@ -48,15 +49,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 def worker_pids(engine: Engine) -> list[int]:
-    until(lambda: engine._link is not None and len(engine._link.workers()) == 2)
-    assert engine._link is not None
-    return list(engine._link.client.run(os.getpid).values())
+    with connect(engine) as client:
+        client.wait_for_workers(2)
+        return list(client.run(os.getpid).values())
 
 
 def scheduler_pid(engine: Engine) -> list[int]:
-    until(lambda: engine._link is not None and engine._link.alive)
-    assert engine._link is not None
-    return [int(engine._link.client.run_on_scheduler(os.getpid))]
+    with connect(engine) as client:
+        return [int(client.run_on_scheduler(os.getpid))]
 
 
 def start_jobs_and_kill(engine: Engine, pids: list[int], moment: str, folder: Path) -> list[Job]:
@@ -134,11 +134,11 @@ def test_job_that_kills_its_workers_fails(pair: Engine, work: type) -> None:
 CLUSTER = """
 import json, os, sys, time
 from gdm_core.engine import cluster
-from tests.support.work import write_pid_and_return
+from tests.support.work import LightWarmUp, write_pid_and_return
 
 moment = sys.argv[1]
-link, _ = cluster._start()
-link.client.wait_for_workers(1)
+cluster.WarmUp = LightWarmUp
+link = cluster.connect(print)
 import psutil
 pids = [process.pid for process in psutil.Process().children(recursive=True)]
 if moment == "while it runs":

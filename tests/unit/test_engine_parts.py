@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-import pickle
 import platform
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gdm_core
 from gdm_core.analysis.state_scores import state_accuracy
-from gdm_core.engine import Engine, FitSpec, Job, Priority, ResultCache, Snapshot, call_key, checkpoint, results
-from gdm_core.engine.cluster import START_TIMEOUT_S, Link, worker_count, worker_memory
+from gdm_core.engine import FitSpec, Job, Priority, ResultCache, Snapshot, call_key, checkpoint, results
+from gdm_core.engine.cluster import worker_count, worker_memory
 from gdm_core.engine.job import RESTARTED, Call
 from gdm_core.engine.results import MAX_SNAPSHOTS, SNAPSHOT_BYTES, Recorder
 from gdm_core.engine.spec import code_version, resolve_family, source_folders
@@ -194,34 +193,6 @@ def test_worker_count_and_memory_follow_environment(monkeypatch: pytest.MonkeyPa
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
-def test_data_on_the_cluster_are_bounded_by_worker_memory() -> None:
-    """Trials count twice while they are unpacked; the oldest are dropped first."""
-    sent: list[str] = []
-    client = SimpleNamespace(submit=lambda *_, key: sent.append(key) or SimpleNamespace(status="finished"))
-    link = Link(cast(Any, client), memory=800_000)
-    sets = [Trials((Trial(np.random.default_rng(i).standard_normal((2_000, 3))),)) for i in range(4)]
-    for trials in sets:
-        link._place(trials, "a")
-    assert sum(size for _, size in link._data.values()) == 3 * len(pickle.dumps(sets[0], protocol=5))
-    link._place(sets[-1], "b")
-    assert len(sent) == 4
-    link._place(sets[0], "b")
-    assert len(sent) == 5
-
-
-def test_jobs_leave_a_cluster_that_has_no_workers(tmp_path: Path) -> None:
-    """Its nannies may be dead, or the machines of its workers."""
-    client = SimpleNamespace(status="running", scheduler_info=lambda n_workers: {"workers": {}})
-    with Engine(ResultCache(tmp_path)) as engine:
-        engine._link = link = Link(cast(Any, client))
-        engine._waiting[job()] = None
-        engine._send_jobs()
-        link.seen -= START_TIMEOUT_S
-        with pytest.raises(OSError, match="there are no workers"):
-            engine._send_jobs()
-        engine._link = None
-
-
 PAGES_TAKEN = """
 import resource
 import numpy as np
