@@ -26,7 +26,7 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trials
 
-from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
+from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, finish_table, with_labels
 from .readers.source import BoundedStream, ProgressCallback, refuse_damage
 from .storage import cache_dir
 
@@ -177,11 +177,7 @@ def load(
 def load_recordings(
     source: str | Path, split: Split = "train", progress: ProgressCallback | None = None
 ) -> KeypointSet:
-    """Load a split's recordings with keypoints in pixels, scores and labels, converting on first use.
-
-    source         the official JSON or zip, or a folder with them
-    progress       called with the share done, 0 to 1, and a sentence
-    """
+    """Load a split's recordings with keypoints in pixels, scores and labels, with the arguments of `load`."""
     cache = convert(source, split, progress)
     about = json.loads((cache / "about.json").read_text())
     arrays = {name: np.load(cache / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in (*FRAMES, "offsets")}
@@ -201,12 +197,7 @@ def load_recordings(
 
 
 def convert(source: str | Path, split: Split = "train", progress: ProgressCallback | None = None) -> Path:
-    """Convert the official file to a folder of arrays if needed, and return it.
-
-    source         the official JSON or zip, or a folder with them
-    split          "train" or "test"
-    progress       called with the share done, 0 to 1, and a sentence
-    """
+    """Convert the official file to a folder of arrays if needed, and return it."""
     if split not in ("train", "test"):
         raise ConfigError(f"split is {split!r}; CalMS21 has 'train' and 'test'.")
     path = _official_path(Path(source), split)
@@ -288,24 +279,13 @@ def _parse_trial(name: str, record: Any, path: Path) -> TrialArrays:
         raise DataError(f"{where} has scores of shape {scores.shape}; expected {(len(xy), 2, 7)}.")
     if annotations.ndim != 1:
         raise DataError(f"{where} has annotations of {annotations.ndim} dimensions; expected one label per frame.")
-    notes: list[str] = []
-    xy[~np.isfinite(xy)] = np.nan
-    nowhere = (xy == 0).all(axis=2)  # [T, mouse, part]; trackers write (0, 0) for "not found"
-    if nowhere.any():
-        xy[np.broadcast_to(nowhere[:, :, None], xy.shape)] = np.nan
-        notes.append(f"{int(nowhere.sum()):,} keypoints at (0, 0) count as missing")
-    unseen = np.isnan(xy).all(axis=(1, 2, 3))
-    if unseen[0]:
-        lead = len(unseen) if unseen.all() else int(np.argmin(unseen))
-        notes.append(f"nothing was tracked in the first {lead:,} frames")
-    labels = np.full(len(xy), -1, dtype=np.int8)
-    kept = min(len(annotations), len(xy))
-    labels[:kept] = _canonical_labels(annotations[:kept], record.get("metadata"), where)
-    if len(annotations) > len(xy):
-        notes.append(f"{len(annotations) - len(xy):,} labels past the last frame were dropped")
-    elif len(annotations) < len(xy):
-        notes.append(f"the last {len(xy) - len(annotations):,} frames have no label")
-    return name, (xy, scores.astype("<f2"), labels), notes
+    unseen = (~np.isfinite(xy) | (xy == 0)).all(axis=(1, 2, 3))
+    lead = len(unseen) if unseen.all() else int(np.argmin(unseen))
+    notes = (f"nothing was tracked in the first {lead:,} frames",) if lead else ()
+    found = finish_table(KeypointTable(xy, scores=scores, notes=notes, **LAYOUT), LAYOUT["rate_hz"])
+    found = with_labels(found, _canonical_labels(annotations, record.get("metadata"), where), LABEL_NAMES)
+    arrays = np.asarray(found.xy), scores.astype("<f2"), np.asarray(found.labels, np.int8)
+    return name, arrays, list(found.notes)
 
 
 def _canonical_labels(annotations: npt.NDArray[np.int64], metadata: Any, where: str) -> npt.NDArray[np.int8]:

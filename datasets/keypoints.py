@@ -143,13 +143,7 @@ def read_any(
 ) -> KeypointTable | Table:
     """Read keypoints from a tracking file, or else a table.
 
-    `from_table` converts a table for which `looks_like_keypoints` is true.
-
-    source    a path, bytes, or an open file
-    name      name of the file; needed for bytes
-    rate_hz   frames per second; by default from the file, else 30
-    sheet     sheet of a workbook; by default the first with a numeric column
-    answers   answers to the doubts of a table
+    `from_table` converts a table for which `looks_like_keypoints` is true. Arguments are those of `read` and `tables.read`.
     """
     if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
         raise ConfigError(f"rate_hz is {rate_hz}; it must be positive, in frames per second.")

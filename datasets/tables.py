@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -34,7 +34,7 @@ from .readers.quality import (
 )  # fmt: skip
 from .readers.roles import Role, check_roles, columns_with, describe_column, format_cell, guess_roles, numeric_values
 from .readers.source import Readable, open_source, path_within
-from .readers.timing import Clock, Times, clock_from_steps, describe_times, nearest_sample, read_times, resample
+from .readers.timing import Clock, clock_from_steps, describe_times, nearest_sample, read_times, resample
 
 __all__ = [
     "EXAMPLE", "READABLE", "TEMPLATES", "Answers", "Clock", "Doubt", "QualityReport", "Role", "Table", "Understanding",
@@ -130,7 +130,9 @@ class Table:
         times = read_times(self.frame[name], name, self.answers)
         order = arrange(times.seconds, trials, self.answers, times.unit == "frames")
         doubts = unanswered((*self.doubts, *times.doubts, *order.doubts, *self._sentinel_doubts(roles)), self.answers)
-        return Understanding(roles, _clock(times, order, name), order, doubts)
+        steps = np.concatenate([np.diff(order.seconds[rows[rows >= 0]]) for _, rows in order.trials])
+        clock = clock_from_steps(replace(times, seconds=order.seconds), steps[np.isfinite(steps)], name)
+        return Understanding(roles, clock, order, doubts)
 
     def _sentinel_doubts(self, roles: Mapping[str, Role]) -> tuple[Doubt, ...]:
         """Return a question about values such as -9999 that may stand for missing ones."""
@@ -318,13 +320,6 @@ def unit_of(name: str) -> str:
 def with_unit(name: str, unit: str) -> str:
     """Return a name that ends in this unit."""
     return f"{_UNIT.sub('', name)} ({unit})" if unit else _UNIT.sub("", name)
-
-
-def _clock(times: Times, order: Order, name: str) -> Clock:
-    """Return the clock of rows in time order."""
-    steps = [np.diff(order.seconds[rows[rows >= 0]]) for _, rows in order.trials]
-    inside = np.concatenate(steps)
-    return clock_from_steps(order.seconds, times.unit, inside[np.isfinite(inside)], name, times.start)
 
 
 def _start_time(clock: Clock, rows: npt.NDArray[np.int64], rate: float) -> float:

@@ -37,16 +37,10 @@ def open_archive(source: Source) -> Iterator[zipfile.ZipFile]:
 
 
 def _check_archive(archive: zipfile.ZipFile, source: Source) -> None:
-    infos, limits = archive.infolist(), source.limits
+    infos = archive.infolist()
     if len(infos) > _MAX_MEMBERS:
         raise DataError(f"{source.name} has {len(infos):,} parts; the limit is {_MAX_MEMBERS:,}.")
-    declared = sum(info.file_size for info in infos)
-    source.check_size(unpacked=declared)
-    if declared > 10_000_000 and declared > limits.unpack_ratio * max(source.size, 1):
-        raise DataError(
-            f"{source.name} would unpack to {declared / source.size:,.0f} times its size; "
-            f"the limit is {limits.unpack_ratio:,} times."
-        )
+    source.check_size(unpacked=sum(info.file_size for info in infos))
 
 
 def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:
@@ -88,9 +82,7 @@ def _parse_array(data: bytes, source: Source, what: str) -> npt.NDArray[Any]:
         )
     if dtype.names is not None or dtype.itemsize == 0:
         raise DataError(f"{source.name}: {what} has the type {dtype}; expected numbers or text.")
-    size, limit = math.prod(shape), source.limits.values
-    if size > limit:
-        raise DataError(f"{source.name}: {what} has {size:,} values; the limit is {limit:,}.")
+    source.check_size(values=math.prod(shape), what=what)
     with refuse_damage(f"{source.name}: {what} does not have its shape {shape}", "The file may be cut short."):
         return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if by_columns else "C").copy()
 

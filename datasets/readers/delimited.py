@@ -222,7 +222,6 @@ def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
     """Read the rows below the header into the columns `names`."""
     pieces: list[pd.DataFrame] = []
     seen = 0
-    most_rows = min(source.limits.rows, source.limits.values // len(names))
     # smaller chunks for wide tables
     chunk_rows = max(1, min(_CHUNK_ROWS, 5_000_000 // len(names)))
     with source.open() as file:
@@ -248,11 +247,7 @@ def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
                 if not isinstance(chunk.index, pd.RangeIndex):  # pandas uses extra fields as an index
                     raise _too_many_fields(source, names)
                 seen += len(chunk)
-                if seen > most_rows:
-                    raise DataError(
-                        f"{source.name} has more than {most_rows:,} rows, the limit for {len(names)} columns. "
-                        "Split the file, or save fewer rows of it."
-                    )
+                source.check_size(seen, len(names))
                 pieces.append(compact(chunk, layout.thousands))
         except DataError:
             raise

@@ -138,7 +138,7 @@ def _read_parquet(source: Source, _: Answers) -> Parsed:
         simple = [field.name for field in schema if not pa.types.is_nested(field.type)]
         if dropped := [field.name for field in schema if pa.types.is_nested(field.type)]:
             notes.append(f"columns of lists or records were left out: {', '.join(dropped[:5])}")
-        source.check_size(about.num_rows, len(simple), unpacked)
+        source.check_size(about.num_rows, len(simple), unpacked=unpacked)
         for batch in file.iter_batches(batch_size=100_000, columns=simple):
             piece = batch.to_pandas(ignore_metadata=True)  # a stored pandas index becomes a column
             piece.columns = pd.Index(unique_names(batch.schema.names)[0])
@@ -174,7 +174,7 @@ def _read_npz(source: Source, answers: Answers) -> Parsed:
         )
     if y.ndim == 1:
         y = y[:, None]
-    source.check_size(y.shape[0], y.shape[1] + len(arrays), y.nbytes)
+    source.check_size(y.shape[0], y.shape[1] + len(arrays), unpacked=y.nbytes)
     # An array with one text per sample is a column, not a list of names.
     named = next((key for key in _NAMES if key in arrays and arrays[key].shape != (len(y),)), "")
     names = to_strings(arrays.pop(named)) if named else []

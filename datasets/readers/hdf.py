@@ -19,7 +19,7 @@ from .deeplabcut import Column, assemble, complete
 from .delimited import unique_names
 from .pose import KeypointTable, finish_table
 from .source import Source, refuse_damage
-from .timing import clock_from_steps
+from .timing import Times, clock_from_steps
 
 _ARRAYS = ("tracks", "node_names", "track_names", "point_scores", "edge_inds")
 
@@ -104,7 +104,7 @@ def _read_nwb(file: h5py.File, source: Source, rate_hz: float | None) -> Keypoin
         raise DataError(f"{source.name}: its parts have different numbers of frames. Split it by recording.")
     notes: tuple[str, ...] = ()
     if seconds is not None and len(seconds) == len(arrays[0]) > 1:
-        rate_hz = rate_hz or clock_from_steps(seconds, "s", np.diff(seconds), "timestamps").rate_hz
+        rate_hz = rate_hz or clock_from_steps(Times(seconds, "s"), np.diff(seconds), "timestamps").rate_hz
         arrays, notes = complete(seconds, arrays, source.name)
     found = assemble(columns, arrays, rate_hz, source.name)
     return replace(found, notes=(*notes, *found.notes))
@@ -121,11 +121,8 @@ def _read_array(file: h5py.Group, name: str, source: Source) -> npt.NDArray[Any]
     found = file[name]
     if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
         raise DataError(f"{source.name}: {name!r} is not an array that is stored in the file.")
-    size, limits = math.prod(found.shape or ()), source.limits
-    if size > limits.values or size * found.dtype.itemsize > limits.unpacked_bytes:
-        raise DataError(f"{source.name}: {name!r} has {size:,} values; the limit is {limits.values:,}.")
-    if size * found.dtype.itemsize > 10_000_000 + limits.unpack_ratio * source.size:
-        raise DataError(f"{source.name}: {name!r} would unpack to over {limits.unpack_ratio:,} times the file's size.")
+    size = math.prod(found.shape or ())
+    source.check_size(values=size, unpacked=size * found.dtype.itemsize, what=repr(name))
     return np.asarray(found[()])
 
 

@@ -143,11 +143,15 @@ def _reorder(name: str, rows: Rows, times: Floats, choice: str) -> list[tuple[st
     if choice == "sort":
         order = np.argsort(times, kind="stable")
         return [(name, rows[order], times[order])]
-    starts = np.flatnonzero(np.diff(times) < 0) + 1
-    if choice == "file" or not len(starts):
-        return [(name, rows, times)]
-    pieces = zip(np.split(rows, starts), np.split(times, starts), strict=True)
-    return [(f"{name} part {i + 1}", *piece) for i, piece in enumerate(pieces)]
+    parts = np.cumsum(np.diff(times, prepend=times[0]) < 0)
+    return [(name, rows, times)] if choice == "file" else _split(name, rows, times, parts)
+
+
+def _split(name: str, rows: Rows, times: Floats, part: npt.NDArray[Any]) -> list[tuple[str, Rows, Floats]]:
+    """Return the parts of a trial, by the number of each row's part."""
+    n = int(part.max()) + 1
+    names = [f"{name} part {i + 1}" if n > 1 else name for i in range(n)]
+    return [(names[i], rows[part == i], times[part == i]) for i in range(n)]
 
 
 def _resolve_repeats(name: str, rows: Rows, times: Floats, choice: str) -> list[tuple[str, Rows, Floats]]:
@@ -156,10 +160,8 @@ def _resolve_repeats(name: str, rows: Rows, times: Floats, choice: str) -> list[
         return [(name, rows[new], times[new])]
     if choice == "keep" or new.all():
         return [(name, rows, times)]
-    if choice == "recordings":
-        turn = np.arange(len(times)) - np.flatnonzero(new)[np.cumsum(new) - 1]  # first, second, ... row of its time
-        parts = [turn == i for i in range(turn.max() + 1)]
-        return [(f"{name} part {i + 1}", rows[part], times[part]) for i, part in enumerate(parts)]
+    if choice == "recordings":  # of first, second and further rows of a time
+        return _split(name, rows, times, np.arange(len(times)) - np.flatnonzero(new)[np.cumsum(new) - 1])
     at = np.flatnonzero(new)
     usual = float(np.median(np.diff(times[at]))) if len(at) > 1 else 1.0
     spread = np.interp(np.arange(len(times)), [*at, len(times)], [*times[at], times[at[-1]] + usual])
@@ -194,18 +196,13 @@ def _complete(
         )  # fmt: skip
         choice = doubts[-1].chosen(answers)
     if choice == "recordings":
-        trials = tuple(part for each in named for part in _split_at_gaps(*each, 1.5 * usual))
-        return Order(trials, seconds, tuple(notes), tuple(doubts))
+        after = [np.cumsum(np.diff(times, prepend=times[0]) > 1.5 * usual) for _, _, times in named]
+        parts = [part for each, gaps in zip(named, after, strict=True) for part in _split(*each, gaps)]
+        return Order(tuple(part[:2] for part in parts), seconds, tuple(notes), tuple(doubts))
     if n_absent > _MAX_ROWS:
         raise DataError(f"Time has {gaps}, with {n_absent:,} missing rows. Check the time column and its unit.")
     notes.append(f"{gaps} became {plural(n_absent, 'missing row')}")
     return Order(tuple(_insert(*each, usual) for each in named), seconds, tuple(notes), tuple(doubts))
-
-
-def _split_at_gaps(name: str, rows: Rows, times: Floats, longest: float) -> list[tuple[str, Rows]]:
-    starts = np.flatnonzero(np.diff(times) > longest) + 1
-    pieces = np.split(rows, starts)
-    return [(f"{name} part {i + 1}" if len(pieces) > 1 else name, piece) for i, piece in enumerate(pieces)]
 
 
 def _insert(name: str, rows: Rows, times: Floats, usual: float) -> tuple[str, Rows]:

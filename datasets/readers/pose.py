@@ -112,12 +112,9 @@ class KeypointTable:
 
     def slice(self, start: int, stop: int, name: str) -> KeypointTable:
         """Return frames start to stop (exclusive) as a recording, with the clock of the whole."""
-        scores = None if self.scores is None else self.scores[start:stop]
-        labels = None if self.labels is None else self.labels[start:stop]
-        filled = None if self.filled is None else self.filled[start:stop]
-        return replace(
-            self, xy=self.xy[start:stop], scores=scores, labels=labels, filled=filled, name=name, recordings=()
-        )
+        arrays = {key: getattr(self, key) for key in ("xy", "scores", "labels", "filled")}
+        parts: dict[str, Any] = {key: v if v is None else v[start:stop] for key, v in arrays.items()}
+        return replace(self, name=name, recordings=(), **parts)
 
     def to_trials(self, features: FeatureSet = "keypoints", scaling: Scaling = "auto") -> Trials:
         """Convert each recording to a trial; raise DataError in doubt.

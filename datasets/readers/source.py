@@ -72,20 +72,23 @@ class Source:
     size: int  # in bytes, before unpacking
     _content: Path | bytes | IO[bytes]
 
-    def check_size(self, rows: int = 0, columns: int = 1, unpacked: int = 0) -> None:
-        """Raise DataError for a table beyond the limits or without columns."""
+    def check_size(
+        self, rows: int = 0, columns: int = 1, values: int = 0, unpacked: int = 0, what: str = "the file"
+    ) -> None:
+        """Raise DataError for content beyond the limits or without columns."""
         limits = self.limits
         if columns == 0:
             raise DataError(f"{self.name} has no column of simple values.")
-        if columns > limits.columns:
-            raise DataError(f"{self.name} has {columns:,} columns; the limit is {limits.columns:,}.")
-        if rows > limits.rows or rows * columns > limits.values:
-            raise DataError(
-                f"{self.name} has {rows:,} rows and {columns} columns; the limits are {limits.rows:,} rows and "
-                f"{limits.values:,} values. Save it with fewer rows or columns."
-            )
-        if unpacked > limits.unpacked_bytes:
-            raise DataError(f"{self.name} unpacks to {unpacked:,} bytes; the limit is {limits.unpacked_bytes:,}.")
+        for size, limit, unit in (
+            (columns, limits.columns, "columns"),
+            (rows, limits.rows, "rows"),
+            (max(values, rows * columns), limits.values, "values"),
+            (unpacked, min(limits.unpacked_bytes, max(10_000_000, limits.unpack_ratio * self.size)), "bytes unpacked"),
+        ):
+            if size > limit:
+                raise DataError(
+                    f"{self.name}: {what} has {size:,} {unit}; the limit is {limit:,}. Save fewer rows or columns."
+                )
 
     @property
     def suffix(self) -> str:

@@ -51,25 +51,19 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Clock:
+class Clock(Times):
     """Times of the samples of a recording.
 
-    seconds    [T] time since the first sample
-    unit       unit of the time column: frames, seconds, milliseconds or dates
     rate_hz    one over the usual step; None if the column counts frames
     irregular  share of steps that differ from the median by more than 10%
     longest    longest step in seconds
     backwards  number of steps that do not go forward
-    start      first time, in seconds or frames; None for dates and seconds since 1970
     """
 
-    seconds: npt.NDArray[np.float64]
-    unit: str
-    rate_hz: float | None
-    irregular: float
-    longest: float
-    backwards: int
-    start: float | None = None
+    rate_hz: float | None = None
+    irregular: float = 0.0
+    longest: float = 0.0
+    backwards: int = 0
 
     def sentence(self) -> str:
         """Describe the clock."""
@@ -93,25 +87,24 @@ def read_clock(column: pd.Series[Any], name: str) -> Clock:
     """Read a clock from a column of numbers, timestamps or text; raise DataError in doubt."""
     times = read_times(column, name, {})
     require_answers(name, times.doubts, {})
-    seconds = times.seconds
-    return clock_from_steps(seconds, times.unit, np.diff(seconds[np.isfinite(seconds)]), name, times.start)
+    return clock_from_steps(times, np.diff(times.seconds[np.isfinite(times.seconds)]), name)
 
 
-def clock_from_steps(
-    seconds: npt.NDArray[np.float64], unit: str, steps: npt.NDArray[np.float64], name: str, start: float | None = None
-) -> Clock:
+def clock_from_steps(times: Times, steps: npt.NDArray[np.float64], name: str) -> Clock:
     """Make a clock from the steps between adjacent samples of the same trial."""
     forward = steps[steps > 0]
     if len(forward) == 0:
         raise DataError(f"The time column {name!r} never increases. Choose another column, or none and enter the rate.")
     step = float(np.median(forward))
-    longest, backwards = float(forward.max()), int((steps <= 0).sum())
-    if unit == "frames":
-        return Clock(seconds, unit, None, 0.0, longest, backwards, start)
+    clock = Clock(
+        times.seconds, times.unit, times.start, longest=float(forward.max()), backwards=int((steps <= 0).sum())
+    )
+    if times.unit == "frames":
+        return clock
     usual = np.abs(steps - step) <= 0.1 * step
     if np.mean(usual) > 0.9:
         step = float(np.mean(steps[usual]))  # more precise than the median of rounded times
-    return Clock(seconds, unit, 1.0 / step, float(1 - np.mean(usual)), longest, backwards, start)
+    return replace(clock, rate_hz=1.0 / step, irregular=float(1 - np.mean(usual)))
 
 
 def far_times(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

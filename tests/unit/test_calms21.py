@@ -125,7 +125,7 @@ def test_nan_null_and_empty_start_are_missing(tmp_path: Path):
     for i, written in enumerate((text, text.replace("NaN", "null"))):
         source = write(tmp_path / f"calms21_task1_train{i}.json", written)
         table = calms21.load_recordings(source)[0]
-        assert np.isnan(table.xy).sum() == 30 * 28 + 1
+        assert np.isnan(table.xy).sum() == 30 * 28 + 2
         assert any("first 30 frames" in note for note in table.notes)
 
 

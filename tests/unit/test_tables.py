@@ -153,7 +153,7 @@ def test_files_over_the_limits_are_refused(monkeypatch):
         (Limits(file_bytes=100), csv(), "a.csv", "the limit is 100"),
         (Limits(columns=3), csv(), "a.csv", "limit is 3"),
         (Limits(unpacked_bytes=1000), gzip.compress(csv() * 5), "a.csv.gz", "limit of 1,000 bytes"),
-        (Limits(rows=59), written(PLAIN, "parquet"), "a.parquet", "59 rows"),
+        (Limits(rows=59), written(PLAIN, "parquet"), "a.parquet", "limit is 59"),
     ):
         monkeypatch.setattr(Source, "limits", limits)
         with pytest.raises(DataError, match=says):
