@@ -21,7 +21,7 @@ from . import nascar
 from .readers.doubts import Answers, Doubt, require_answers, unanswered
 from .readers.formats import READABLE, read_frame
 from .readers.kinds import refuse_other_tables
-from .readers.long import drop_remarks, join_date_and_time, widen
+from .readers.long import drop_remarks, find_row_names, join_date_and_time, widen
 from .readers.order import Order, Rows, arrange
 from .readers.quality import (
     LOW_SCORE,
@@ -84,6 +84,7 @@ class Table:
     answers  answers to doubts, such as {"unit": "ms"}
     doubts   questions about how the file was read
     animals  animals that the names of columns begin with, if the file lists them
+    narrow   the table as in the file, if that has several rows for a time step
     rate_hz  samples per second that the file gives without a time column
     """
 
@@ -97,6 +98,7 @@ class Table:
     doubts: tuple[Doubt, ...] = ()
     animals: tuple[str, ...] = ()
     rate_hz: float | None = None
+    narrow: Table | None = None
     _understood: dict[tuple[Any, ...], Understanding] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -108,6 +110,17 @@ class Table:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.frame)
+
+    def widen(self, roles: Mapping[str, Role | str]) -> Table:
+        """Return a table with one row per time step, if columns have the role animal or part."""
+        checked = check_roles(self.frame, roles)
+        if not columns_with(checked, Role.ANIMAL, Role.PART):
+            return replace(self, roles=checked)
+        frame, animals, note = widen(self.frame, checked)
+        narrow = replace(self, roles=checked)
+        return replace(
+            self, frame=frame, roles=guess_roles(frame), notes=(*self.notes, note), animals=animals, narrow=narrow
+        )
 
     def understand(self, roles: Mapping[str, Role | str] | None = None) -> Understanding:
         """Return what is known of the table, and the doubts that `answers` does not settle.
@@ -237,7 +250,11 @@ class Table:
         return Trials(tuple(trials), self.name, label_names)
 
     def _check_roles(self, roles: Mapping[str, Role | str] | None) -> dict[str, Role]:
-        return check_roles(self.frame, self.roles if roles is None else roles)
+        checked = check_roles(self.frame, self.roles if roles is None else roles)
+        if columns_with(checked, Role.ANIMAL, Role.PART):
+            self.widen(checked)  # says what is wrong with them
+            raise ConfigError("The roles animal and part change the rows of a table. Pass them to tables.read.")
+        return checked
 
     def _channels(self, roles: Mapping[str, Role], position_too: bool) -> tuple[str, ...]:
         names = tuple(columns_with(roles, Role.CHANNEL, *([Role.POSITION] if position_too else [])))
@@ -288,13 +305,20 @@ class Table:
         return [(", ".join(word), its) for word, its in zip(words, rows, strict=True)]
 
 
-def read(source: Readable, name: str | None = None, sheet: str | None = None, answers: Answers | None = None) -> Table:
+def read(
+    source: Readable,
+    name: str | None = None,
+    sheet: str | None = None,
+    answers: Answers | None = None,
+    roles: Mapping[str, Role | str] | None = None,
+) -> Table:
     """Read a table from a file.
 
     source    a path, bytes, or an open file
     name      name of the file; needed for bytes
     sheet     sheet of a workbook; by default the first with a numeric column
     answers   answers to doubts (`Table.understand`), such as {"unit": "ms"}
+    roles     column -> role, where the guess is wrong: "animal" and "part" tell the rows of one time step apart
     """
     opened = open_source(source, name)
     made = read_frame(opened, sheet, answers)
@@ -302,13 +326,15 @@ def read(source: Readable, name: str | None = None, sheet: str | None = None, an
     if len(frame) < 2:
         raise DataError(f"{opened.name} has {plural(len(frame), 'row')}; a recording has at least two.")
     frame, joined = join_date_and_time(frame)
-    frame, animals, notes = widen(frame)
-    roles = guess_roles(frame)
-    refuse_other_tables(frame, roles, opened.name)
-    return Table(
-        frame, roles, opened.name, (*made.notes, *remarks, *joined, *notes), made.sheets, made.sheet, answers or {},
-        made.doubts, animals, made.rate_hz,
-    )  # fmt: skip
+    guessed, found = guess_roles(frame), find_row_names(frame)
+    if found:
+        guessed |= dict.fromkeys(columns_with(guessed, Role.TIME), Role.IGNORE) | found
+    table = Table(
+        frame, guessed, opened.name, (*made.notes, *remarks, *joined), made.sheets, made.sheet, answers or {}, made.doubts,
+        rate_hz=made.rate_hz,
+    ).widen(guessed | dict(roles or {}))  # fmt: skip
+    refuse_other_tables(table.frame, table.roles, opened.name)
+    return table
 
 
 def unit_of(name: str) -> str:

@@ -8,50 +8,78 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gdm_core.errors import DataError
 from gdm_core.text import plural
 
 from .dates import is_clock, parse_times
-from .roles import format_cell, is_named, is_numeric, is_time_column, looks_like_time, numeric_values
+from .roles import (
+    Role,
+    columns_with,
+    format_cell,
+    is_named,
+    is_numeric,
+    is_time_column,
+    looks_like_time,
+    numeric_values,
+)
 
 _TOTAL = re.compile(r"(grand )?(total|sum|mean|average|median|std|sd|min|max|summe|mittelwert)s?:?$", re.IGNORECASE)
 _MILLISECONDS = re.compile(r"^(ms|msecs?|millis(econds?)?)$", re.IGNORECASE)
 _MOST = 1_000  # different values
 
 
-def widen(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...], list[str]]:
-    """Return a table with one row per time step, the animals that its columns begin with, and notes.
+def find_row_names(frame: pd.DataFrame) -> dict[str, Role]:
+    """Return the roles time, animal and part of the columns that tell the rows of one time step apart, if there are any.
 
-    Rows of one step differ in a column such as track, bodypart or sensor. Other tables are returned as they are.
+    A column of animals has that role only if they take turns; else its rows may be recordings.
     """
     names = [str(name) for name in frame.columns]
     times = [name for name in names if looks_like_time(name) and frame[name].duplicated().any()]
-    animals = _find(names, "track", "animal")
-    parts, signals = _find(names, "part"), _find(names, "signal")
-    ids = [name for name in (*animals, *parts, *signals) if 1 < frame[name].nunique() <= _MOST or name in parts]
+    animals, parts = _find(names, "track", "animal"), _find(names, "part", "signal")
+    ids = [one for one in (*animals, *parts) if 1 < frame[one].nunique() <= _MOST or is_named(one, "part")]
     if len(times) != 1 or not ids or frame[ids].isna().any(axis=None) or not _takes_turns(frame, ids):
-        return frame, (), []
-    keys = [name for name in _find(names, "recording") if frame[name].nunique() <= len(frame) // 2] + times
+        return {}
+    keys = [*_find_recordings(frame), *times]
     if frame.duplicated([*keys, *ids]).any() or not frame.duplicated(keys).any():
-        return frame, (), []
+        return {}
+    return {times[0]: Role.TIME} | {name: Role.ANIMAL if name in animals else Role.PART for name in ids}
+
+
+def widen(frame: pd.DataFrame, roles: dict[str, Role]) -> tuple[pd.DataFrame, tuple[str, ...], str]:
+    """Return a table with one row per time step, the animals that its columns begin with, and a note.
+
+    roles   of the columns; animal and part tell the rows of one time step apart
+    """
+    ids = [*columns_with(roles, Role.ANIMAL), *columns_with(roles, Role.PART)]
+    keys = list(dict.fromkeys([*_find_recordings(frame), *columns_with(roles, Role.GROUP, Role.TIME)]))
+    keys = [name for name in keys if name not in ids]
+    named, values = " and ".join(map(repr, ids)), columns_with(roles, Role.CHANNEL, Role.POSITION, Role.SCORE)
+    if not (columns_with(roles, Role.TIME) and values) or frame.duplicated([*keys, *ids]).any():
+        raise DataError(
+            f"{named} do not tell the rows of one time step apart. They need a time column, a channel, and one row for each "
+            "combination. Change the roles of the columns."
+        )
     step = frame.groupby(keys, sort=False, observed=True, dropna=False).ngroup().to_numpy()
     found = frame.groupby(ids, sort=False, observed=True)
     which, n_steps = found.ngroup().to_numpy(), int(step.max()) + 1
-    labels = [
-        [format_cell(value) for value in row] for row in frame.loc[~found.cumcount().astype(bool), ids].to_numpy()
-    ]
-    values = [name for name in names if name not in (*keys, *ids) and is_numeric(frame[name])]
-    shared = [name for name in names if name not in (*ids, *values)]
+    firsts = frame.loc[~found.cumcount().astype(bool), ids].astype(object).to_numpy()
+    labels = [" ".join(map(format_cell, row)) for row in firsts]
+    shared = dict.fromkeys([*keys, *columns_with(roles, Role.LABEL)])
     columns: dict[str, Any] = {name: frame.loc[~frame.duplicated(keys), name].reset_index(drop=True) for name in shared}
     for i, label in enumerate(labels):
         rows = which == i
         for name in values:
             wide = np.full(n_steps, np.nan)
             wide[step[rows]] = numeric_values(frame[name])[rows]
-            single = len(values) == 1 and ids[-1] not in parts
-            columns[" ".join(label) if single else f"{' '.join(label)}_{name}"] = wide
-    note = f"{len(frame):,} rows with {' and '.join(map(repr, ids))} became {n_steps:,} time steps"
-    whose = [label[0] for label in labels] if ids[0] in animals else []
-    return pd.DataFrame(columns), tuple(dict.fromkeys(whose)), [note]
+            columns[f"{label}_{name}" if len(values) > 1 else label] = wide
+    animals = dict.fromkeys(format_cell(row[0]) for row in firsts if columns_with(roles, Role.ANIMAL))
+    note = f"{len(frame):,} rows with {named} became {n_steps:,} time steps"
+    return pd.DataFrame(columns), tuple(animals), note
+
+
+def _find_recordings(frame: pd.DataFrame) -> list[str]:
+    names = _find(list(map(str, frame.columns)), "recording")
+    return [name for name in names if frame[name].nunique() <= len(frame) // 2]
 
 
 def _find(names: list[str], *kinds: str) -> list[str]:

@@ -98,6 +98,8 @@ class Role(StrEnum):
     TIME = "time"
     LABEL = "label"
     GROUP = "group"
+    ANIMAL = "animal"
+    PART = "part"
     POSITION = "position"
     CHANNEL = "channel"
     SCORE = "score"

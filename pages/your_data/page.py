@@ -103,11 +103,19 @@ def show_introduction() -> None:
 
 def choose_reading(file: files.OpenFile) -> files.OpenFile:
     """Offer to read a table as keypoints if its columns are named like body parts."""
-    table = file.content
-    if not isinstance(table, tables.Table) or flat_columns(table.columns) is None:
+    if file.tracked:
+        return file
+    narrow = files.narrow_of(file)
+    try:
+        file = files.widened(narrow, table.edited_roles(narrow))
+    except GdmError:  # the data check shows the message
+        file = narrow
+    content = file.content
+    assert isinstance(content, tables.Table)
+    if flat_columns(content.columns, content.answers, content.animals) is None:
         return file
     text = "Columns such as nose_x and nose_y are body parts instead of channels."
-    start = keypoints.looks_like_keypoints(table)
+    start = keypoints.looks_like_keypoints(content)
     if not switch("Read as keypoints", start, key="posed", of=file.scope, help=text):
         return file
     swapped = switch(
@@ -115,7 +123,7 @@ def choose_reading(file: files.OpenFile) -> files.OpenFile:
     )
     with questions:
         given = {SWAP.key: "yes"} if swapped else {}
-        answers = ask(lambda found: files.pose_doubts(file, found), table.columns, given)
+        answers = ask(lambda found: files.pose_doubts(file, found), content.columns, given)
     return files.as_poses(file, answers)
 
 
@@ -126,6 +134,8 @@ def pose_data(file: files.OpenFile) -> Dataset | None:
         labels, trouble = choose_labels(options.rate_hz)
     labels_file = "" if (uploaded := intake.labels()) is None else str(uploaded.name)
     with check_panel(file):
+        if file.narrow is not None:
+            table.columns_panel(file.narrow)
         if not poses.pose_panel(file, options):
             return None
     if trouble:
@@ -140,6 +150,9 @@ def table_data(file: files.OpenFile) -> Dataset | None:
     with options_place(file):
         options = table.table_options(file, page.advanced, questions)
     with check_panel(file):
+        for one in (file.narrow, file):
+            if one is not None:
+                table.columns_panel(one)
         if not table.table_panel(file, options):
             return None
     return files.remembered(f"{file.digest}{options}", lambda: files.from_table(file, options))

@@ -125,6 +125,28 @@ def test_script_repeats_swapped_animals_and_parts(session):
     assert same_from_script(data, {"poses.csv": named.content})[0][0].channels == data.train[0].channels
 
 
+def test_role_animal_gives_one_row_per_time_step(session):
+    fish = pd.DataFrame({"time": np.repeat(np.arange(80) / 10, 2), "oid": [7, 8] * 80, "x": np.arange(160.0) % 37,
+                         "y": np.arange(160.0) % 23})  # fmt: skip
+    content = fish.to_csv(index=False).encode()
+    file = read("fish.csv", content)
+    assert check.edited_roles(file)["oid"] == "channel"
+    session[f"uploaded-roles-{file.digest}"] = {"edited_rows": {1: {"role": "animal"}}}
+    posed = intake.as_poses(intake.widened(file, check.edited_roles(file)))
+    assert (posed.content.animals, posed.content.n_frames) == (("7", "8"), 80)
+    np.testing.assert_array_equal(posed.content.xy[:, 1, 0, 0], fish["x"][1::2])
+    data = from_poses(posed, PoseOptions(10.0, "keypoints", tuple(REPAIRS.items())))
+    assert same_from_script(data, {"fish.csv": content})[0][0].channels == data.train[0].channels
+
+
+def test_role_ignore_keeps_the_rows_of_a_file(session):
+    long = kind("one row per step and sensor")
+    file = intake.narrow_of(read("long.csv", long.content))
+    same = intake.widened(file, check.edited_roles(file) | {"sensor": "ignore"})
+    assert same.content.n_rows == 120
+    assert same.read_as({}) == "'long.csv', roles={'sensor': 'ignore'}"
+
+
 def test_contradicting_roles_raise_an_error(session):
     file = read("example.csv")
     roles = check.edited_roles(file) | {"sensor 1": "time"}

@@ -37,6 +37,8 @@ class OpenFile:
 
     digest  of its content and how it was read; source of the content alone
     table   how a script reads the table that `content` was made from; "" if there is none
+    narrow  the file with several rows for a time step, of which `content` has one
+    roles   changed roles of the columns of `narrow`
     """
 
     name: str
@@ -44,6 +46,8 @@ class OpenFile:
     content: Table | KeypointTable
     source: str = ""
     table: str = ""
+    narrow: OpenFile | None = None
+    roles: tuple[tuple[str, str], ...] = ()
 
     @property
     def scope(self) -> str:
@@ -72,10 +76,9 @@ class OpenFile:
 
     def read_as(self, answers: Mapping[str, str]) -> str:
         """Return the arguments of `tables.read` in a script."""
-        sheet, answered = len(self.sheets) > 1, len(answers) > 0
-        return ", ".join(
-            [repr(self.name), *[f"sheet={self.sheet!r}"] * sheet, *[f"answers={dict(answers)!r}"] * answered]
-        )
+        sheet = self.sheet if len(self.sheets) > 1 else ""
+        given = {"sheet": sheet, "answers": dict(answers), "roles": dict(self.roles)}
+        return ", ".join([repr(self.name), *(f"{key}={value!r}" for key, value in given.items() if value)])
 
     @property
     def tracked(self) -> bool:
@@ -138,6 +141,27 @@ def answered(file: OpenFile, answers: Mapping[str, str]) -> Table:
     return remembered(key, lambda: replace(table, answers=whole), f"answered-{sorted(whole.items())}")
 
 
+def narrow_of(file: OpenFile) -> OpenFile:
+    """Return the file with its table as in the file."""
+    narrow = file.content.narrow if isinstance(file.content, Table) else None
+    return file if narrow is None else replace(file, content=narrow)
+
+
+def widened(narrow: OpenFile, roles: Mapping[str, str]) -> OpenFile:
+    """Return the file with one row per time step, if columns have the role animal or part."""
+    table = narrow.content
+    assert isinstance(table, Table)
+    kinds = {Role.ANIMAL, Role.PART}
+    if not kinds & {*roles.values(), *table.roles.values()}:
+        return narrow
+    changed = tuple((name, role) for name, role in roles.items() if role != table.roles[name])
+    if not kinds & set(roles.values()):
+        return replace(narrow, roles=changed)
+    digest = f"{narrow.digest}-{changed}"
+    wide = remembered(digest, lambda: table.widen(roles), "wide")
+    return replace(narrow, digest=digest, content=wide, narrow=narrow, roles=changed)
+
+
 def as_poses(file: OpenFile, answers: Mapping[str, str] | None = None) -> OpenFile:
     """Return the table as keypoints if its columns are named like body parts, else unchanged."""
     table = answered(file, answers or {})
@@ -145,7 +169,7 @@ def as_poses(file: OpenFile, answers: Mapping[str, str] | None = None) -> OpenFi
     found = remembered(digest, lambda: keypoints.from_table(table), f"keypoints-{answers}")
     if found is None:
         return file
-    return OpenFile(file.name, digest, found, file.source, f"tables.read({file.read_as(table.answers)})")
+    return replace(file, digest=digest, content=found, table=f"tables.read({file.read_as(table.answers)})")
 
 
 def pose_doubts(file: OpenFile, answers: Mapping[str, str]) -> tuple[Doubt, ...]:

@@ -32,7 +32,8 @@ from pages.ui.tables import rows_high
 
 ROLE_HELP = (
     "time: the clock. channel: modelled. position: x and y of a map, also modelled. label: expert labels, not modelled. "
-    "group: one trial per value. score: confidence of a tracker."
+    "group: one trial per value. score: confidence of a tracker. animal, part: name the animal, and the body part or sensor, of "
+    "a row, where a time step has several rows."
 )
 UNIT_HELP = (
     "time: how it is read, one of s, ms, us, ns, min, h, d and frames. Other columns: a label in figures and exports; values "
@@ -159,9 +160,10 @@ def _key(file: OpenFile) -> str:
     return f"{KEPT}-roles-{file.digest}"
 
 
-def table_panel(file: OpenFile, options: TableOptions) -> bool:
-    """Show roles, report and channels; return True if the table can be fitted."""
-    table = answered(file, dict(options.answers))
+def columns_panel(file: OpenFile) -> None:
+    """Show the columns of a table with their roles and units, to edit."""
+    table = file.content
+    assert isinstance(table, Table)
     rows, _ = _edited(file)
     guessed = pd.DataFrame(
         {
@@ -172,7 +174,7 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
             "examples": [_examples(table.frame[name]) for name in table.columns],
         }
     )
-    with shell.panel("roles", "Columns"):
+    with shell.panel(f"roles-{file.digest}", "Columns"):
         st.data_editor(
             guessed.map(harmless),
             hide_index=True,
@@ -186,6 +188,11 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
                 "unit": st.column_config.TextColumn("unit", max_chars=20, help=UNIT_HELP),
             },
         )
+
+
+def table_panel(file: OpenFile, options: TableOptions) -> bool:
+    """Show the report and the channels; return True if the table can be fitted."""
+    table = answered(file, dict(options.answers))
     with shell.panel("report", "Data quality"):
         try:
             report = report_of(table, file.digest, dict(options.roles))
