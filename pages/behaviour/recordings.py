@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from datasets import calms21, keypoints, mice
-from datasets.keypoints import FeatureSet, KeypointSet
+from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.storage import data_dir, files_below
 from datasets.tables import path_within
-from gdm_core.errors import DataError
+from gdm_core.errors import DataError, GdmError
 from pages.lab import Dataset
 from pages.lab.poses.tracking import FEATURES, choose_repairs, from_recordings, from_tracking
 from pages.lab.upload.file import receive_elsewhere
+from pages.lab.upload.poses import PoseOptions, select
+from pages.lab.upload.questions import ask
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide, text
 from pages.ui.exports import Recipe
@@ -99,10 +104,26 @@ def _file(advanced: Any) -> dict[str, Any]:
     uploader("Upload a file", receive_elsewhere, key="behaviour-file", help=text)
     settings.keep("file", None if [name] == names[:1] else name or asked or None)
     of = settings.scope("file", name)
+    answers, known = dict[str, str](), 30.0
+    with suppress(GdmError):  # `load` shows the message
+        if name:
+            answers = ask(lambda found: _read(name, found).doubts, [name])
+            known = float(np.clip(_read(name, answers).rate_hz, 1.0, 1000.0))
     with advanced:
-        rate = number("Frame rate (Hz)", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files lack it.")
+        rate = number("Frame rate (Hz)", 1.0, 1000.0, known, key="rate", of=of, help="Most tracking files lack it.")
         repairs = tuple(choose_repairs(of).items())
-    return {"file": name or "", "missing": "" if name else asked, "rate": rate, "repairs": repairs}
+    given = {"rate": rate, "repairs": repairs, "answers": tuple(answers.items())}
+    return {"file": name or "", "missing": "" if name else asked} | given
+
+
+def _read(name: str, answers: Mapping[str, str]) -> KeypointTable:
+    path = path_within(data_dir(), name)
+    return _read_once(path, path.stat().st_mtime_ns, tuple(answers.items()))
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the recording")
+def _read_once(path: Path, changed: int, answers: tuple[tuple[str, str], ...]) -> KeypointTable:
+    return keypoints.read(path, answers=dict(answers))
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the recordings")
@@ -193,13 +214,18 @@ def _load_file(chosen: ChosenRecordings) -> Dataset:
         raise DataError(
             f"There is no tracking file in the data folder, {data_dir()}. Put one there, or upload one on the left."
         )
-    path = path_within(data_dir(), name)
+    rate, answers = chosen.option("rate"), dict(chosen.option("answers"))
+    table = select(_read(name, answers), PoseOptions(rate, chosen.features, ()))
+    if table.doubts:
+        raise DataError("Answer the questions on the left. The file leaves them open.")
+    changed, given = path_within(data_dir(), name).stat().st_mtime_ns, f", answers={answers!r}" if answers else ""
     return from_tracking(
-        f"file-{chosen.options}-{chosen.features}-{path.stat().st_mtime_ns}",
+        f"file-{chosen.options}-{chosen.features}-{changed}",
         Path(name).name,
-        keypoints.read(path, rate_hz=chosen.option("rate")),
+        table,
         chosen.features,
         dict(chosen.option("repairs")),
+        read=f"keypoints.read({Path(name).name!r}, rate_hz={rate!r}{given})",
         licences=("Your file stays on this machine.",),
         of=settings.scope("file", name),
         name=Path(name).stem,

@@ -21,6 +21,7 @@ from pages.lab import naming
 from pages.ui import shipped
 from tests.support.controls import control
 from tests.support.drawn import record, words
+from tests.support.file_corpus import kind
 from tests.support.page import opened
 
 FIRST = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 2000), ("seed", 0)))
@@ -119,7 +120,7 @@ def test_missing_half_of_calms21_is_named(tmp_path, monkeypatch):
     for path in ("calms21_task1_test.json", ""):
         options = {"path": path, "train": 1, "test": 1}
         with pytest.raises(DataError, match=r"calms21_task1_train\.json"):
-            recordings._load_calms21(recordings.ChosenRecordings("calms21", "egocentric", tuple(options.items())))
+            recordings.load(recordings.ChosenRecordings("calms21", "egocentric", tuple(options.items())))
 
 
 def test_damaged_tracking_file_is_named(engine, tmp_path):
@@ -127,6 +128,17 @@ def test_damaged_tracking_file_is_named(engine, tmp_path):
     app = opened("behaviour", source="Tracking file")
     assert "broken.h5" in words(app)
     assert app.button(key="behaviour-again")
+
+
+def test_doubts_of_a_file_in_the_data_folder_are_asked(engine, tmp_path):
+    one = kind("poses with unknown words")
+    (tmp_path / "poses.csv").write_bytes(one.content)
+    app = opened("behaviour", source="Tracking file")
+    assert not engine.jobs
+    asked = control(app, "selectbox", "_ask-animals")
+    asked.set_value(one.asks["animals"]).run()
+    assert [job.name for job in engine.jobs if job.name == "fit"] == ["fit"]
+    assert control(app, "number_input", "rate").value == one.rate
 
 
 def test_link_to_missing_file_opens_no_other_file(engine, tmp_path):

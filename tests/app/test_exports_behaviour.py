@@ -222,8 +222,8 @@ def test_script_of_a_tracking_file_loads_the_same_trials(engine, tmp_path):
     xy[:, 1, 0, 3] = np.nan  # a part that is never tracked cannot be fitted
     np.savez(tmp_path / "pair.npz", keypoints=xy, scores=whole.scores)
     repairs = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
-    options = {"file": "pair.npz", "rate": 30.0, "repairs": tuple(repairs.items())}
-    data = recordings._load_file(recordings.ChosenRecordings("file", "keypoints", tuple(options.items())))
+    options = {"file": "pair.npz", "rate": 30.0, "repairs": tuple(repairs.items()), "answers": ()}
+    data = recordings.load(recordings.ChosenRecordings("file", "keypoints", tuple(options.items())))
     assert any("are constant" in note for note in data.notes)
     made = same_from_script(data, {"pair.npz": (tmp_path / "pair.npz").read_bytes()})
     for ours, theirs in zip((data.train, data.test), made, strict=True):

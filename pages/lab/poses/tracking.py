@@ -49,7 +49,7 @@ def from_tracking(
     features: FeatureSet,
     repairs: dict[str, Any],
     *,
-    read: str = "",
+    read: str,
     edits: Sequence[str] = (),
     labels: str = "",
     notes: Sequence[str] = (),
@@ -57,7 +57,7 @@ def from_tracking(
 ) -> Dataset:
     """Return the dataset of one file, repaired, the last part held out; `more` is as in `from_trials`.
 
-    read    code that reads a plain table with poses; "" for a tracking file
+    read    code that reads the poses
     edits   script lines that change the poses before repairs
     labels  name of the file of expert labels; "" without one
     notes   further notes on the file
@@ -73,16 +73,14 @@ def from_tracking(
     ]
     imports = ["from dataclasses import replace"] if any("replace(" in line for line in edits) else []
     lines = [
-        f"table = keypoints.from_table({read}, {rate!r})"
-        if read
-        else f"table = keypoints.read({file!r}, rate_hz={rate!r})",
+        f"table = {read}",
         *edits,
         *(marked if labels else []),
         f"table = keypoints.clean(table, {', '.join(f'{name}={value!r}' for name, value in repairs.items())})",
         f"train, test = (part.to_trials({features!r}) for part in splits.split_recording(table))",
     ]
     recipe = Recipe(
-        [*imports, f"from gdm_studio.datasets import keypoints, {'tables, ' if read else ''}splits"],
+        [*imports, f"from gdm_studio.datasets import keypoints, {'tables, ' if 'tables.' in read else ''}splits"],
         lines,
         note=f"It reads {file} and {labels} in its folder." if labels else f"It reads {file} in its folder.",
     )

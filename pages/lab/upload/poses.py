@@ -81,7 +81,7 @@ def from_poses(
     """
     source = file.content
     assert isinstance(source, KeypointTable)
-    table = select(source, options)
+    table, rate = select(source, options), options.rate_hz
     if labels is not None and table.recordings:
         raise DataError(
             f"{file.name} has {len(table.recordings)} recordings, and {labels_file} does not name one of them. "
@@ -96,7 +96,9 @@ def from_poses(
         table,
         options.features,
         dict(options.repairs),
-        read=file.table,
+        read=f"keypoints.from_table({file.table}, {rate!r})"
+        if file.table
+        else f"keypoints.read({file.name!r}, rate_hz={rate!r})",
         edits=_lines(source, options),
         labels=labels_file if labels is not None else "",
         notes=[f"labels: {note}" for note in labels.notes] if labels is not None else [],
