@@ -102,10 +102,10 @@ def bound_row(scores: Scores, tested: str) -> Score | None:
     )
 
 
-def _at_horizon(values: Sequence[Any], index: int = TEN_STEPS) -> float | None:
-    """Return the value at one horizon, if it was measured."""
-    measured = index < len(values) and values[index] is not None and np.isfinite(values[index])
-    return float(values[index]) if measured else None
+def _at_horizon(values: Sequence[Any]) -> float | None:
+    """Return the value at ten steps, if it was measured."""
+    value = values[TEN_STEPS] if len(values) > TEN_STEPS else None
+    return float(value) if value is not None and np.isfinite(value) else None
 
 
 def drop_missing(rows: Sequence[Score | None]) -> list[Score]:

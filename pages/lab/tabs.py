@@ -19,7 +19,7 @@ from gdm_studio.plot import figures
 from pages.lab import explain, live
 from pages.lab import figures as made
 from pages.lab.dataset import rule_words
-from pages.lab.decoded import Decoded, Undecoded
+from pages.lab.decoded import Decoded
 from pages.lab.export import trial_bouts
 from pages.lab.live.state import State
 from pages.lab.view import View
@@ -38,20 +38,14 @@ KNOWN = {"expert": "Expert bouts", "true": "True dwell times"}
 SIDES = {"new": "Held-out", "fitted": "Training"}
 
 
-def show_tabs(
-    view: View, named: Mapping[str, Tab], reading: Decoded | Undecoded | None = None, *, early: Collection[str] = ()
-) -> None:
-    """Show the tabs; only the open one is drawn, once there are states.
-
-    reading   subject of the tabs, if not the trial in view
-    early     tabs that need no states
-    """
+def show_tabs(view: View, named: Mapping[str, Tab], *, early: Collection[str] = ()) -> None:
+    """Show the tabs; only the open one is drawn, once there are states, except for `early` ones, which need none."""
     with view.frame.below:
         for name, place in tabs(list(named)):
             if not place.open:
                 continue
             with place:
-                draw, here = named[name], reading or view.read()
+                draw, here = named[name], view.read()
                 if name in early:
                     draw(view, here)
                 elif isinstance(here, Decoded):

@@ -87,7 +87,7 @@ class Material:
     def show_table(self, table: pd.DataFrame, name: str) -> None:
         """Show a table and keep it for export."""
         self.tables[name] = table
-        st.table(table.replace("± ", "±\u00a0", regex=True).rename_axis("model"), border="horizontal")
+        st.table(table.rename_axis("model"), border="horizontal")
 
     def _is_rerun(self, experiment: str) -> bool:
         return bool(self.rerun) and self.request.name in (experiment, f"{experiment}/open")

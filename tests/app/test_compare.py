@@ -160,13 +160,6 @@ def test_current_fit_is_added_as_a_model(engine):
     assert app.button(key="add-fit").disabled, "six models at most"
 
 
-def test_finished_comparison_is_cached():
-    opened("compare")
-    before = len(fits)
-    opened("compare")
-    assert len(fits) == before
-
-
 def test_comparison_of_uploaded_data_is_not_cached(engine):
     source = settings.simulated("nascar-soft", 0)
     asked = Comparison({"A": ("gdm", {"n_states": 4})}, (0,), source.train, source.test, keep=False)

@@ -64,13 +64,6 @@ def test_script_draws_the_dots_of_the_page(tmp_path):
     assert float(printed.split()[1]) == pytest.approx(float(exact), abs=1e-3)
 
 
-def test_draws_lie_on_the_simplex_and_repeat():
-    z = gumbel.draws(LOGITS, 0.3, gumbel.noise(500, 3, 7))
-    np.testing.assert_allclose(z.sum(axis=1), 1)
-    assert (z >= 0).all()
-    np.testing.assert_array_equal(z, gumbel.draws(LOGITS, 0.3, gumbel.noise(500, 3, 7)))
-
-
 def test_temperature_does_not_change_the_winner():
     noise = gumbel.noise(50_000, 3, 0)
     expected = softmax(LOGITS)
