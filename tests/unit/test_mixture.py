@@ -183,7 +183,7 @@ def test_filter_equals_path_of_past_data():
     z = some_states(2, 150, 3)
     origins = np.array([0, 3, 70, 149])
     with torch.no_grad():
-        mean, covariance = filtered(module.drive(z, rows), module.information(rows), origins, 2)
+        mean, covariance = filtered(module, rows, z, origins)
         for s in range(2):
             for place, origin in enumerate(origins):
                 known = rows.piece(0, int(origin) + 1)

@@ -228,20 +228,25 @@ class MixtureModule(nn.Module):
 def precision_blocks(drive: Drive, samples: SampleInformation) -> tuple[Tensor, Tensor, Tensor]:
     """Return diagonal [S R, D, D], lower blocks [S R, D, D] and linear term [S R, D] of q(x | z)."""
     copies = len(drive.offset) // len(samples.linear)
-    weighted = drive.precision[..., None] * drive.matrix
-    onto_next = _led(drive.matrix.transpose(1, 2) @ weighted)  # A' Q^-1 A of the row after
+    onto_next, towards_previous = from_next_row(drive)
     diagonal = torch.diag_embed(drive.precision) + samples.information.repeat(copies, 1, 1) + onto_next
-    linear = drive.precision * drive.offset - _towards_previous(drive, drive.offset)
-    return diagonal, -weighted, linear + samples.linear.repeat(copies, 1)
+    linear = drive.precision * drive.offset - towards_previous
+    return diagonal, -drive.precision[..., None] * drive.matrix, linear + samples.linear.repeat(copies, 1)
+
+
+def from_next_row(drive: Drive) -> tuple[Tensor, Tensor]:
+    """Return A' Q^-1 A [S R, D, D] and A' Q^-1 b [S R, D] of the next row."""
+    weighted = drive.precision[..., None] * drive.matrix
+    return led(drive.matrix.mT @ weighted), _towards_previous(drive, drive.offset)
 
 
 def _towards_previous(drive: Drive, offset: Tensor) -> Tensor:
     """Return A' Q^-1 offset [S R, D] of the next row."""
     weighted = drive.precision[..., None] * drive.matrix
-    return _led((weighted.transpose(1, 2) @ offset[..., None])[..., 0])
+    return led((weighted.mT @ offset[..., None])[..., 0])
 
 
-def _led(values: Tensor) -> Tensor:
+def led(values: Tensor) -> Tensor:
     """Shift rows back by one; the last row becomes zero."""
     return torch.cat([values[1:], torch.zeros_like(values[:1])])
 

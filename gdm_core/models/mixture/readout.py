@@ -4,7 +4,7 @@ Draws of q(z_t) are weighed by how well their dynamics connect the Gaussian of x
 the row on: the factor of row t is removed from q(x | z), and that of each draw takes its place. All rows use the same noise,
 so smooth paths give smooth states.
 
-Forecasts start from a Kalman filter for each of several draws of the states.
+Forecasts start from the filtered path for each of several draws of the states.
 """
 
 from __future__ import annotations
@@ -17,20 +17,25 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gdm_core.maths.chunked_filter import chunk_starts, iterate_chunks
 from gdm_core.maths.gaussian import GaussianPath
 from gdm_core.maths.gru import find_starts
 from gdm_core.maths.relaxed import gumbel, log_sample, moments
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.module import roles
 from gdm_core.models.gdm.readout import even_points
-from gdm_core.models.mixture.module import Drive, MixtureModule, SampleInformation, precision_blocks
+from gdm_core.models.mixture.module import (
+    Drive,
+    MixtureModule,
+    from_next_row,
+    led,
+    precision_blocks,
+)
 
 _SWEEPS = 3
 _DRAWS = 64
 _CHUNK_ROWS = 4_000
 _STATE_DRAWS = 8  # from which forecasts start
-_RUN_UP = 48
+_STRETCH, _RUN_UP = 64, 48  # samples
 _VAGUE = 1e-4  # precision of a direction without information
 
 
@@ -195,7 +200,7 @@ def mixture_paths(
     noise = gumbel((len(rows), draws, module.n_states), torch.Generator().manual_seed(seed + 1), rows.y.dtype)
     noise = noise.transpose(0, 1)
     states, _ = module.sample_posterior(rows, noise, temperature)  # [S, R, K]
-    mean, covariance = filtered(module.drive(states, rows), module.information(rows), origins, draws)  # [S, O, D(, D)]
+    mean, covariance = filtered(module, rows, states, origins)
     which = torch.arange(n_paths) % draws
     root = torch.linalg.cholesky(covariance + 1e-12 * torch.eye(module.n_latent, dtype=mean.dtype))
     z = states[:, torch.as_tensor(origins)][which]  # [P, O, K]
@@ -209,34 +214,31 @@ def mixture_paths(
 
 
 def filtered(
-    drive: Drive, samples: SampleInformation, origins: npt.NDArray[np.int64], draws: int
+    module: MixtureModule, rows: Rows, states: Tensor, origins: npt.NDArray[np.int64]
 ) -> tuple[Tensor, Tensor]:
-    """Return filtered means [S, O, D] and covariances [S, O, D, D] of x at each origin, for S draws of states."""
-    d = drive.offset.shape[-1]
-    matrix, offset = drive.matrix.reshape(draws, -1, d, d), drive.offset.reshape(draws, -1, d)
-    variance = torch.diag_embed(1 / drive.precision).reshape(draws, -1, d, d)
-    first = torch.as_tensor(chunk_starts(origins, _RUN_UP))
-    eye = torch.eye(d, dtype=offset.dtype)
-    mean = offset.new_zeros(draws, len(first), d)
-    covariance = (100.0 * eye).expand(draws, len(first), d, d)  # no information where a run-up begins mid-trial
-    means, covariances = offset.new_zeros(draws, len(origins), d), offset.new_zeros(draws, len(origins), d, d)
-    for step, seen in enumerate(iterate_chunks(origins, _RUN_UP)):
-        now, here, stretch = map(torch.as_tensor, seen)
-        a = matrix[:, now]
-        if step == 0:
-            begins = (first == 0)[:, None]
-            mean = torch.where(begins, offset[:, now], mean)
-            covariance = torch.where(begins[..., None], variance[:, now], covariance)
-        else:
-            mean = (a @ mean[..., None])[..., 0] + offset[:, now]
-            covariance = a @ covariance @ a.transpose(-1, -2) + variance[:, now]
-        information = samples.information[now]
-        covariance = torch.linalg.solve(eye + covariance @ information, covariance)
-        covariance = (covariance + covariance.transpose(-1, -2)) / 2
-        surprise = samples.linear[now] - (information @ mean[..., None])[..., 0]
-        mean = mean + (covariance @ surprise[..., None])[..., 0]
-        means[:, here], covariances[:, here] = mean[:, stretch], covariance[:, stretch]
-    return means, covariances
+    """Return filtered means [S, O, D] and covariances [S, O, D, D] of x at each origin, for draws of states [S, R, K].
+
+    Eliminating x_1 to x_{t-1} from q(x | z) leaves the filter at t, with what the step into t + 1 says about x_t. It forgets
+    all but a run-up, because a path without noise of its own would ignore new samples in time.
+    """
+    ends, stretch = np.unique(origins // _STRETCH, return_inverse=True)
+    first = np.maximum(ends * _STRETCH - _RUN_UP, 0)
+    index = torch.as_tensor(first[:, None] + np.arange(_STRETCH + _RUN_UP))
+    inside = index < len(rows)
+    index = index.clamp(max=len(rows) - 1)
+    here = rows.windows(index, ~inside, inside)
+    drive = module.drive(states[:, index.flatten()], here)
+    path = GaussianPath(*(part.numpy(force=True) for part in precision_blocks(drive, module.information(here))))
+    lower, left = map(torch.as_tensor, path.factor)
+    mean = torch.as_tensor(path.mean)[..., None]
+    carried = lower.mT @ mean + led(left.mT @ mean)
+    onto_next, towards_previous = from_next_row(drive)
+    precision, linear = lower @ lower.mT - onto_next, lower @ carried + towards_previous[..., None]
+    place = torch.as_tensor(stretch * index.shape[1] + origins - first[stretch])
+    at = torch.arange(len(states))[:, None] * index.numel() + place
+    covariance = torch.linalg.inv(precision[at])
+    covariance = (covariance + covariance.mT) / 2
+    return (covariance @ linear[at])[..., 0], covariance
 
 
 def _advance(

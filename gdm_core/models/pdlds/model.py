@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import FitError
-from gdm_core.maths.chunked_filter import chunk_starts, iterate_chunks
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.models.base import Array
 from gdm_core.models.em import EMConfig, EMModel
@@ -27,7 +26,7 @@ from gdm_core.trials import TrialsLike
 
 Float = npt.NDArray[np.float64]
 
-RUN_UP = 256  # long, because of the slow offset
+_STRETCH, RUN_UP = 64, 256  # samples filtered side by side; the run-up is long because of the slow offset
 _FAR = 1e30  # close to the range of float32
 _PLAIN = ("operators", "noise", "drift", "carry", "level", "step", "jump")
 
@@ -173,19 +172,22 @@ def filter_up_to(
     """Filter y [T, N] up to each origin; `step_variance` [K] is that of the coefficients' steps.
 
     This is an extended Kalman filter over path and coefficients, with the exact mean and covariance of their product:
-    linearised, an unknown offset would look known.
+    linearised, an unknown offset would look known. Stretches of a recording run side by side, each after a run-up.
     """
     observed = Observed.prepare([y[: int(origins.max()) + 1]])
     information, linear = p.emission.information(observed)  # of l + b
-    belief = first_belief(len(chunk_starts(origins, RUN_UP)), p)
+    ends, stretch = np.unique(origins // _STRETCH, return_inverse=True)
+    first = np.maximum(ends * _STRETCH - RUN_UP, 0)
+    reach = origins - first[stretch]
+    belief = first_belief(len(first), p)
     size = belief.mean.shape[1]
     result = PathBelief(np.empty((len(origins), size)), np.empty((len(origins), size, size)))
-    for step, (now, here, stretch) in enumerate(iterate_chunks(origins, RUN_UP)):
+    for step in range(int(reach.max()) + 1):
+        now, here = np.minimum(first + step, origins.max()), reach == step
         if step:
             belief = predict(belief, p, step_variance)
         belief = update(belief, information[now], linear[now], p)
-        result.mean[here] = belief.mean[stretch]
-        result.covariance[here] = belief.covariance[stretch]
+        result.mean[here], result.covariance[here] = belief.mean[stretch[here]], belief.covariance[stretch[here]]
     return result
 
 
