@@ -30,7 +30,8 @@ def forward(evidence: Float, initial: Float, moves: Float, chances: Float, start
     for t in range(n):
         if starts[t]:
             total += 0.0 if t == 0 else np.log(weights[t - 1].sum())
-            logs[t] = initial + evidence[t]
+            for j in range(k):
+                logs[t, j] = initial[j] + evidence[t, j]
         else:
             step = t if len(moves) > 1 else 0
             arriving[:] = 0.0
@@ -56,13 +57,16 @@ def smooth(
     after, here, leaving = np.zeros(k), np.empty(k), np.empty(k)
     for t in range(n - 1, -1, -1):
         if starts[t]:
-            states[t] = logs[t] + after
+            for j in range(k):
+                states[t, j] = logs[t, j] + after[j]
             _normalise(states[t], here)
-            states[t] = here / here.sum()
-            after[:] = 0.0
+            total = here.sum()
+            for j in range(k):
+                states[t, j], after[j] = here[j] / total, 0.0
             continue
         step = t if len(moves) > 1 else 0
-        after += evidence[t]
+        for j in range(k):
+            after[j] += evidence[t, j]
         _normalise(after, here)
         total = 0.0
         for i in range(k):
@@ -80,8 +84,8 @@ def smooth(
                 pairs[t, i, j] /= total
                 states[t, j] += pairs[t, i, j]
             here[i] = np.log(leaving[i]) if leaving[i] >= _TINY else _log_sum(moves[step, i], after)
-        after[:] = here
-        _normalise(after, leaving)
+        _normalise(here, leaving)
+        after, here = here, after
     return states, pairs
 
 
@@ -98,7 +102,7 @@ def best_path(states: Float, pairs: Float, starts: Bool) -> Ints:
                 value = best[i] + (states[t, j] if starts[t] else pairs[t, i, j] - states[t - 1, i])
                 if value > reached[j]:
                     reached[j], came_from[t, j] = value, i
-        best[:] = reached
+        best, reached = reached, best
     path[n - 1] = best.argmax()
     for t in range(n - 1, 0, -1):
         path[t - 1] = came_from[t, path[t]]

@@ -37,14 +37,19 @@ def probabilities(evidence: Array, linked: Array, stay: float, smooth: bool) -> 
         if t == 0 or linked[t] == 0:
             before[:] = 1 / n_states
         advance(before, evidence[:, t], stay, now, weight)
-        found[:, t], before[:] = now, now
+        for k in range(n_states):
+            found[k, t] = now[k]
+        before, now = now, before
     if not smooth:
         return found, stay
     move, kept, n_steps = (1 - stay) / max(n_states - 1, 1), 0.0, 0
     for t in range(n_rows - 1, -1, -1):
+        total = 0.0
         for k in range(n_states):
             now[k] = found[k, t] * future[k]
-        found[:, t] = now / now.sum()
+            total += now[k]
+        for k in range(n_states):
+            found[k, t] = now[k] / total
         if t == 0 or linked[t] == 0:
             future[:] = 1
             continue

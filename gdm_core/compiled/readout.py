@@ -153,11 +153,13 @@ def weigh(
     """
     n_rows, n_states, n_draws = delta.shape
     weights, log_likelihood = np.empty((n_rows, n_draws), np.float32), np.zeros(n_rows, np.float32)
-    before, now, ratio = np.empty(n_draws, np.float32), np.empty(n_draws, np.float32), np.empty(n_draws**2, np.float32)
+    even, now, ratio = np.empty(n_draws, np.float32), np.empty(n_draws, np.float32), np.empty(n_draws**2, np.float32)
     left, right = np.empty((n_states, n_draws), np.float32), np.empty((n_states, n_draws), np.float32)
     top, total, root = np.empty(n_draws, np.float32), np.empty(n_draws, np.float32), np.empty(n_draws, np.float32)
     tiny = np.float32(_LEAST_TRANSFER ** (1 / n_states))
     n_bits = int(np.log2(n_states))
+    even[:] = _ONE / np.float32(n_draws)
+    before = even
     for t in range(n_rows):
         its_delta, its_noise, its_transfer = delta[t], noise[min(t, len(noise) - 1)], transfer[t]
         top[:], total[:] = -np.inf, 0
@@ -195,19 +197,21 @@ def weigh(
                 for i in range(len(power)):
                     power[i] *= power[i]
         if not linked[t]:
-            before[:] = _ONE / np.float32(n_draws)
+            before = even
         now[:] = 0
         for j in range(n_draws):
             weight, row = before[j], its_transfer[j]
             for s in range(n_draws):
                 now[s] += weight * row[s]
+        before = weights[t]
         if t == 0 and len(first) > 0:
-            before[:] = first
+            for s in range(n_draws):
+                before[s] = first[s]
         else:
             sum_of_weights = now.sum()
-            before[:] = now / sum_of_weights
+            for s in range(n_draws):
+                before[s] = now[s] / sum_of_weights
             log_likelihood[t] = scale + np.log(sum_of_weights / n_draws) - np.float32(n_states) * np.log(least)
-        weights[t] = before
     return weights, log_likelihood
 
 
@@ -234,5 +238,7 @@ def smooth(transfer: Array, linked: npt.NDArray[np.bool_], weights: Array, z: Ar
             earlier[j] = 0
             for s in range(n_draws):
                 earlier[j] += transfer[t, j, s] * future[s]
-        future[:] = earlier / earlier.sum()
+        total = earlier.sum()
+        for j in range(n_draws):
+            future[j] = earlier[j] / total
     return states

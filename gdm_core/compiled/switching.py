@@ -115,11 +115,15 @@ def update(belief: Belief, information: Float, linear: Float) -> Belief:
                 for m in range(d):
                     after[j, a, b] += white[m, a] * white[m, b]
         for a in range(d):
-            explained = (information[a] * mean[j]).sum()
+            explained = 0.0
+            for b in range(d):
+                explained += information[a, b] * mean[j, b]
             weight[j] += mean[j, a] * (linear[a] - 0.5 * explained)
             lower[0, a] = linear[a] - explained
         for a in range(d):
-            shift = (after[j, a] * lower[0]).sum()
+            shift = 0.0
+            for b in range(d):
+                shift += after[j, a, b] * lower[0, b]
             moved[j, a] = mean[j, a] + shift
             weight[j] += 0.5 * lower[0, a] * shift
     top = weight.max()
@@ -150,7 +154,12 @@ def filter_path(origins: Ints, information: Float, linear: Float, belief: Belief
     for t in range(origins[-1] + 1):
         belief = update(predict(belief, system) if t else belief, information[t], linear[t])
         if t == origins[at]:
-            log_weights[at], means[at], covariances[at] = belief
+            for j in range(k):
+                log_weights[at, j] = belief[0][j]
+                for a in range(d):
+                    means[at, j, a] = belief[1][j, a]
+                    for b in range(d):
+                        covariances[at, j, a, b] = belief[2][j, a, b]
             at += 1
     return log_weights, means, covariances
 
@@ -169,7 +178,9 @@ def sample_paths(states: Ints, history: Float, system: System, uniform: Float, n
     chances, past = np.empty(k), np.empty((lags, d))
     for s in range(n):
         z = states[s]
-        past[:] = history[s]
+        for lag in range(lags):
+            for m in range(d):
+                past[lag, m] = history[s, lag, m]
         for h in range(horizon):
             top, total = -np.inf, 0.0
             for j in range(k):
@@ -191,8 +202,9 @@ def sample_paths(states: Ints, history: Float, system: System, uniform: Float, n
                 for m in range(a + 1):
                     value += factors[z, a, m] * normal[s, h, m]
                 path[s, h, a] = value
-            for lag in range(lags - 1, 0, -1):
-                past[lag] = past[lag - 1]
-            past[0] = path[s, h]
+            for m in range(d):
+                for lag in range(lags - 1, 0, -1):
+                    past[lag, m] = past[lag - 1, m]
+                past[0, m] = path[s, h, m]
             found[s, h] = z
     return found, path

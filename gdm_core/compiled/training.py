@@ -1,9 +1,9 @@
 """One training step of a GDM: the draws of a batch, the objective, its gradient and the curvature for Newton steps.
 
 Time is the last axis. Loops run over blocks of rows, which stay in the processor's cache and are copied to arrays of their
-own: an index `begin + i` in an innermost loop would keep it from vector instructions, and so would np.exp. Indices:
-n channels, k states, q columns of the design, s draws, i rows of a block. `known` [N, R] is 1 where observed, and empty if
-everything is. `linked` [R] is 1 where a row follows the row before, and 0 where a trial starts.
+own: an index `begin + i` in an innermost loop would keep it from vector instructions, and so would np.exp. Arrays are copied
+by loops: assigning one to a slice compiles ten times as long. Indices: n channels, k states, q columns of the design,
+s draws, i rows of a block.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.compiled import compiled
+from gdm_core.compiled.batches import Batch, Block, Curvature, Emission, Inputs, Settings
 
 Array = npt.NDArray[np.float32]
 
 BLOCK, LEAST_BLOCK = 256, 64  # draws of all rows of a block, and rows
 CURVATURE_DRAWS = 1024  # draws for the curvature of each channel, with noise per state
-_ONE, _HALF = np.float32(1), np.float32(0.5)
+_ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
 _HALF_LOG_2PI = np.float32(0.5 * math.log(2 * math.pi))
 
 
@@ -61,52 +62,24 @@ def exponential(place: int, key: np.uint32) -> np.float32:
 
 
 @compiled
-def take_windows(
-    y: Array, past: Array, known: Array, linked: Array, chain: Array, begins: npt.NDArray[np.int64], length: int,
-    context: int,
-) -> tuple[Array, Array, Array, Array, Array, Array]:  # fmt: skip
-    """Return windows of `length` scored rows after `context` others, and the share of each row in the average.
-
-    Rows outside the data are zero and not scored.
-    """
-    total, span = len(linked), context + length
-    size = len(begins) * span
-    its_y, its_known = np.zeros((len(y), size), np.float32), np.zeros((len(known), size), np.float32)
-    its_past = its_y if len(known) == 0 else np.zeros((len(y), size), np.float32)
-    its_chain = np.zeros((len(chain), size), np.float32)
-    its_linked, share = np.zeros(size, np.float32), np.zeros(size, np.float32)
-    for w in range(len(begins)):
-        first = begins[w] - context
-        low, high = max(first, 0), min(first + span, total)
-        if low >= high:
-            continue
-        at = w * span + low - first
-        end = at + high - low
-        for n in range(len(y)):
-            its_y[n, at:end] = y[n, low:high]
-            if len(known) > 0:
-                its_known[n, at:end], its_past[n, at:end] = known[n, low:high], past[n, low:high]
-        for k in range(len(chain)):
-            its_chain[k, at:end] = chain[k, low:high]
-        its_linked[at:end] = linked[low:high]
-        share[max(at, w * span + context) : end] = 1
-    share /= max(share.sum(), _ONE)
-    return its_y, its_past, its_known, its_linked, share, its_chain
+def _copy(values: Array, begin: int, end: int, target: Array, at: int) -> None:
+    """Copy columns `begin` to `end` of [C, R] into `target`, from column `at`."""
+    for c in range(len(values)):
+        source, row = values[c, begin:end], target[c, at : at + end - begin]
+        for i in range(end - begin):
+            row[i] = source[i]
 
 
 @compiled
-def _copy_block(
-    y: Array, known: Array, linked: Array, before: Array, begin: int, end: int, its_y: Array, its_known: Array, design: Array
-) -> None:  # fmt: skip
-    """Copy the observations [N, i] of a block and fill its design; rows beyond its end keep those of an earlier one."""
-    width, n_latent, follows = end - begin, len(before), linked[begin:end]
-    for n in range(len(y)):
-        its_y[n, :width] = y[n, begin:end]
-        if known.size > 0:
-            its_known[n, :width] = known[n, begin:end]
+def _fill_design(linked: Array, before: Array, begin: int, end: int, design: Array) -> None:
+    """Fill the design [P, i] of a block: the row before, one if there is one, one if there is none."""
+    n_latent, its_linked = len(before), linked[begin:end]
     for d in range(n_latent):
-        design[d, :width] = before[d, begin:end] * follows
-    design[n_latent, :width], design[n_latent + 1, :width] = follows, _ONE - follows
+        its_before, row = before[d, begin:end], design[d]
+        for i in range(end - begin):
+            row[i] = its_before[i] * its_linked[i]
+    for i in range(end - begin):
+        design[n_latent, i], design[n_latent + 1, i] = its_linked[i], _ONE - its_linked[i]
 
 
 @compiled
@@ -121,34 +94,70 @@ def _fill_means(dynamics: Array, design: Array, n: int, means: Array) -> None:
 
 
 @compiled
-def evidence(y: Array, known: Array, linked: Array, before: Array, dynamics: Array, log_noise: Array) -> Array:
+def evidence(batch: Batch, before: Array, emission: Emission) -> Array:
     """Return the log-likelihood of each pure state [K, R], up to a constant per row; 0 in first rows."""
-    n_states, n_design, n_channels = dynamics.shape
-    n_rows = len(linked)
+    n_states, n_design, n_channels = emission.dynamics.shape
+    n_rows, log_noise = len(batch.linked), emission.log_noise
     found = np.zeros((n_states, n_rows), np.float32)
-    its_y, its_known = np.zeros((n_channels, BLOCK), np.float32), np.ones((n_channels, BLOCK), np.float32)
+    y, known = np.zeros((n_channels, BLOCK), np.float32), np.ones((n_channels, BLOCK), np.float32)
     design, means = np.zeros((n_design, BLOCK), np.float32), np.zeros((n_states, BLOCK), np.float32)
     total = np.zeros((n_states, BLOCK), np.float32)
     for begin in range(0, n_rows, BLOCK):
         end = min(begin + BLOCK, n_rows)
-        _copy_block(y, known, linked, before, begin, end, its_y, its_known, design)
+        _copy(batch.y, begin, end, y, 0)
+        _copy(batch.known, begin, end, known, 0)
+        _fill_design(batch.linked, before, begin, end, design)
         total[:] = 0
         for n in range(n_channels):
-            _fill_means(dynamics, design, n, means)
+            _fill_means(emission.dynamics, design, n, means)
             for k in range(n_states):
                 log_sd = log_noise[min(k, len(log_noise) - 1), n]
                 precision = np.exp(-log_sd)
                 for i in range(BLOCK):
-                    error = (its_y[n, i] - means[k, i]) * precision
-                    total[k, i] -= its_known[n, i] * (_HALF * error * error + log_sd)
+                    error = (y[n, i] - means[k, i]) * precision
+                    total[k, i] -= known[n, i] * (_HALF * error * error + log_sd)
         for k in range(n_states):
-            found[k, begin:end] = total[k, : end - begin] * linked[begin:end]
+            for i in range(end - begin):
+                found[k, begin + i] = total[k, i] * batch.linked[begin + i]
     return found
 
 
 @compiled
-def _draw(logits: Array, temperature: np.float32, place: int, key: np.uint32, noise: Array, z: Array) -> None:
-    """Fill exponential noise and the soft states that it gives, [K, S, i]; `place` numbers the first entry."""
+def _new_block(n_states: int, n_draws: int, size: int, n_channels: int, n_design: int) -> Block:
+    """Return a block of zeros in which everything is observed."""
+    rows, draws, channels = (n_states, size), (n_states, n_draws, size), (n_channels, n_draws, size)
+    return Block(
+        y=np.zeros((n_channels, size), np.float32), known=np.ones((n_channels, size), np.float32),
+        share=np.zeros(size, np.float32), design=np.zeros((n_design, size), np.float32),
+        context=np.zeros(rows, np.float32), logits=np.zeros(rows, np.float32),
+        noise=np.zeros(draws, np.float32), z=np.zeros(draws, np.float32),
+        previous=np.zeros(draws, np.float32), last=np.zeros((n_states, n_draws), np.float32),
+        delta=np.zeros(draws, np.float32), pull=np.zeros(draws, np.float32),
+        total_noise=np.zeros((n_draws, size), np.float32), means=np.zeros((n_channels, n_states, size), np.float32),
+        error=np.zeros(channels, np.float32), precision=np.zeros(channels, np.float32),
+        value=np.zeros((n_draws, size), np.float32), upstream=np.zeros((n_draws, size), np.float32),
+        d_z=np.zeros(draws, np.float32), d_design=np.zeros((n_design, size), np.float32),
+        d_context=np.zeros(rows, np.float32), d_logits=np.zeros(rows, np.float32),
+    )  # fmt: skip
+
+
+@compiled
+def _load(batch: Batch, inputs: Inputs, begin: int, end: int, block: Block) -> None:
+    """Copy rows into a block; those beyond its end keep older values and have no share."""
+    _copy(batch.y, begin, end, block.y, 0)
+    _copy(batch.known, begin, end, block.known, 0)
+    _copy(inputs.context, begin, end, block.context, 0)
+    _copy(inputs.logits, begin, end, block.logits, 0)
+    _fill_design(batch.linked, inputs.before, begin, end, block.design)
+    block.share[:] = 0
+    for i in range(end - begin):
+        block.share[i] = batch.share[begin + i]
+
+
+@compiled
+def _draw(block: Block, temperature: np.float32, place: int, key: np.uint32) -> None:
+    """Fill exponential noise and the soft states that it gives; `place` numbers the first entry."""
+    z, noise, logits = block.z, block.noise, block.logits
     n_states, n_draws, size = z.shape
     cold, peak, total = _ONE / temperature, np.empty(size, np.float32), np.empty(size, np.float32)
     for s in range(n_draws):
@@ -170,8 +179,9 @@ def _draw(logits: Array, temperature: np.float32, place: int, key: np.uint32, no
 
 
 @compiled
-def _draw_back(z: Array, d_z: Array, temperature: np.float32, d_logits: Array) -> None:
-    """Add the gradient of logits [K, i] from that of soft states [K, S, i]."""
+def _draw_back(block: Block, temperature: np.float32) -> None:
+    """Add the slopes of logits from those of soft states."""
+    z, d_z, d_logits = block.z, block.d_z, block.d_logits
     n_states, n_draws, size = z.shape
     cold, mean = _ONE / temperature, np.empty(size, np.float32)
     for s in range(n_draws):
@@ -185,11 +195,10 @@ def _draw_back(z: Array, d_z: Array, temperature: np.float32, d_logits: Array) -
 
 
 @compiled
-def _follow(
-    z: Array, last: Array, context: Array, logits: Array, initial: Array, follows: Array, sticky: np.float32,
-    free: np.float32, previous: Array, delta: Array,
-) -> None:  # fmt: skip
-    """Fill the soft states of the row before, and prior less posterior logits, [K, S, i]; `last` of the block before."""
+def _follow(block: Block, initial: Array, sticky: np.float32, free: np.float32) -> None:
+    """Fill the soft states of the row before, and prior less posterior logits."""
+    z, previous, last, delta = block.z, block.previous, block.last, block.delta
+    logits, context, follows = block.logits, block.context, block.design[len(block.design) - 2]
     n_states, n_draws, size = z.shape
     for k in range(n_states):
         for s in range(n_draws):
@@ -202,21 +211,23 @@ def _follow(
 
 
 @compiled
-def _follow_back(
-    pull: Array, previous: Array, noise: Array, total_noise: Array, upstream: Array, follows: Array, context: Array,
-    free: np.float32, importance: bool, d_initial: Array, d_context: Array, d_logits: Array,
-) -> tuple[float, float]:  # fmt: skip
-    """Fill the gradients of context and logits [K, i], turn `pull` into that of the prior; return slopes in its factors."""
+def _follow_back(block: Block, settings: Settings, d_initial: Array) -> tuple[float, float]:
+    """Fill the slopes of context and logits, turn `pull` into that of the prior; return slopes in its factors."""
+    pull, previous, noise, upstream = block.pull, block.previous, block.noise, block.upstream
+    context, follows, free = block.context, block.design[len(block.design) - 2], settings.free
+    d_context, d_logits, total_noise, d_z = block.d_context, block.d_logits, block.total_noise, block.d_z
     n_states, n_draws, size = pull.shape
-    by_state, by_context, factor = np.float32(0), np.float32(0), np.float32(n_states)
+    by_state, by_context, factor = _ZERO, _ZERO, np.float32(n_states)
     d_logits[:], d_context[:] = 0, 0
     for k in range(n_states):
-        at_start = np.float32(0)
+        at_start = _ZERO
         for s in range(n_draws):
             for i in range(size):
                 pull[k, s, i] *= -upstream[s, i]
                 at_start += (_ONE - follows[i]) * pull[k, s, i]
-            if importance:  # draws are fixed; each pulls q by its weight: d log q / d logits = 1 - K E / sum(E)
+            if (
+                settings.importance
+            ):  # draws are fixed; each pulls q by its weight: d log q / d logits = 1 - K E / sum(E)
                 for i in range(size):
                     d_logits[k, i] += upstream[s, i] * (_ONE - factor * noise[k, s, i] / total_noise[s, i])
             else:
@@ -227,17 +238,22 @@ def _follow_back(
                 by_state += pull[k, s, i] * previous[k, s, i]
                 by_context += pull[k, s, i] * context[k, i]
                 d_context[k, i] += free * pull[k, s, i]
+            d_z[k, s, size - 1] = 0
+            for i in range(size - 1):
+                d_z[k, s, i] = settings.sticky * pull[k, s, i + 1]
         d_initial[k] += at_start
     return float(by_state), float(by_context)
 
 
 @compiled
-def _diverge(delta: Array, noise: Array, pull: Array, value: Array, total_noise: Array) -> None:
-    """Subtract draws of the divergence from `value` [S, i]; fill their slopes [K, S, i] in delta, and sum_k E_k."""
+def _diverge(block: Block) -> None:
+    """Fill `value` with minus draws of the divergence, their slopes in delta, and sum_k E_k."""
+    delta, noise, pull, value, total_noise = block.delta, block.noise, block.pull, block.value, block.total_noise
     n_states, n_draws, size = delta.shape
     factor, peak, total = np.float32(n_states), np.empty(size, np.float32), np.empty(size, np.float32)
+    total_noise[:], value[:] = 0, 0
     for s in range(n_draws):
-        peak[:], total[:], total_noise[s], value[s] = -np.inf, 0, 0, 0
+        peak[:], total[:] = -np.inf, 0
         for k in range(n_states):
             for i in range(size):
                 peak[i] = max(peak[i], delta[k, s, i])
@@ -255,11 +271,13 @@ def _diverge(delta: Array, noise: Array, pull: Array, value: Array, total_noise:
 
 
 @compiled
-def _weigh(value: Array, share: Array, importance: bool, upstream: Array) -> float:
-    """Fill the slopes [S, i] of the objective in the log importance weights `value`, and return the objective."""
+def _weigh(block: Block, importance: bool) -> float:
+    """Fill the slopes of the objective in `value`, the log importance weights, and return the objective."""
+    value, share, upstream = block.value, block.share, block.upstream
     n_draws, size = value.shape
     even, objective = _ONE / np.float32(n_draws), 0.0
-    peak, total = value[0].copy(), np.zeros(size, np.float32)
+    peak, total = np.empty(size, np.float32), np.zeros(size, np.float32)
+    peak[:] = -np.inf
     for s in range(n_draws):
         for i in range(size):
             peak[i] = max(peak[i], value[s, i])
@@ -270,30 +288,27 @@ def _weigh(value: Array, share: Array, importance: bool, upstream: Array) -> flo
     for s in range(n_draws):
         for i in range(size):
             upstream[s, i] *= share[i] / total[i]
-    if importance:
-        for i in range(size):
-            objective += share[i] * (_log(total[i] * even) + peak[i])
-    else:
-        for s in range(n_draws):
-            for i in range(size):
+            if not importance:
                 objective += upstream[s, i] * value[s, i]
+    for i in range(size if importance else 0):
+        objective += share[i] * (_log(total[i] * even) + peak[i])
     return objective
 
 
 @compiled
-def _explain(
-    dynamics: Array, log_noise: Array, first_log_noise: Array, y: Array, known: Array, design: Array, z: Array,
-    means: Array, error: Array, precision: Array, value: Array,
-) -> None:  # fmt: skip
-    """Add log p(y | z) to `value`; fill means [N, K, i], standardised errors and precisions [N, S, i]."""
+def _explain(block: Block, emission: Emission, first_log_noise: Array) -> None:
+    """Add log p(y | z) to `value`; fill means, standardised errors and precisions."""
+    y, known, z, means, design = block.y, block.known, block.z, block.means, block.design
+    error, precision, value, log_noise = block.error, block.precision, block.value, emission.log_noise
     n_states, n_draws, size = z.shape
     own_noise, follows, log_sd = len(log_noise) > 1, design[len(design) - 2], np.empty(size, np.float32)
     for n in range(len(y)):
         first = first_log_noise[n]
-        _fill_means(dynamics, design, n, means[n])
+        _fill_means(emission.dynamics, design, n, means[n])
         for s in range(n_draws):
-            error[n, s] = y[n]
-            log_sd[:] = np.float32(0) if own_noise else log_noise[0, n]
+            for i in range(size):
+                error[n, s, i] = y[n, i]
+            log_sd[:] = _ZERO if own_noise else log_noise[0, n]
             for k in range(n_states):
                 for i in range(size):
                     error[n, s, i] -= z[k, s, i] * means[n, k, i]
@@ -309,18 +324,23 @@ def _explain(
 
 
 @compiled
-def _explain_back(
-    dynamics: Array, log_noise: Array, known: Array, design: Array, upstream: Array, z: Array, means: Array, error: Array,
-    precision: Array, importance: bool, d_dynamics: Array, d_log_noise: Array, d_design: Array, d_z: Array,
-) -> None:  # fmt: skip
-    """Add the gradients of the likelihood and, for draws that move, that of `d_z`; fill that of the design."""
+def _explain_back(block: Block, emission: Emission, importance: bool, slopes: Emission) -> None:
+    """Add the slopes of the likelihood and, for draws that move, that of `d_z`; fill that of the design."""
+    z, means, error, precision, design = block.z, block.means, block.error, block.precision, block.design
+    known, upstream, d_z, d_design = block.known, block.upstream, block.d_z, block.d_design
+    dynamics, log_noise, d_dynamics, d_log_noise = (
+        emission.dynamics,
+        emission.log_noise,
+        slopes.dynamics,
+        slopes.log_noise,
+    )
     n_states, n_draws, size = z.shape
     own_noise, follows = len(log_noise) > 1, design[len(design) - 2]
     d_mean, d_log_sd = np.empty((n_draws, size), np.float32), np.empty((n_draws, size), np.float32)
     of_state = np.empty(size, np.float32)
     d_design[:] = 0
     for n in range(len(error)):
-        total = np.float32(0)
+        total = _ZERO
         for s in range(n_draws):
             for i in range(size):
                 d_mean[s, i] = error[n, s, i] * precision[n, s, i] * upstream[s, i]
@@ -334,18 +354,18 @@ def _explain_back(
                 for i in range(size):
                     of_state[i] += z[k, s, i] * d_mean[s, i]
             if own_noise:
-                total = np.float32(0)
+                total = _ZERO
                 for s in range(n_draws):
                     for i in range(size):
                         total += z[k, s, i] * d_log_sd[s, i]
                 d_log_noise[k, n] += total
             if not importance:
-                its_noise = log_noise[k, n] if own_noise else np.float32(0)
+                its_noise = log_noise[k, n] if own_noise else _ZERO
                 for s in range(n_draws):
                     for i in range(size):
                         d_z[k, s, i] += d_mean[s, i] * means[n, k, i] + its_noise * d_log_sd[s, i]
             for q in range(len(design)):
-                slope, total = dynamics[k, q, n], np.float32(0)
+                slope, total = dynamics[k, q, n], _ZERO
                 for i in range(size):
                     total += design[q, i] * of_state[i]
                     d_design[q, i] += slope * of_state[i]
@@ -353,8 +373,9 @@ def _explain_back(
 
 
 @compiled
-def _curve(z: Array, upstream: Array, design: Array, curvature: Array) -> None:
-    """Add sum_s,i u z_k z_l d_q d_c of a block where l <= k and c <= q; draws are summed first."""
+def _curve(block: Block, curvature: Array) -> None:
+    """Add sum_s,i u z_k z_l d_q d_c where l <= k and c <= q; draws are summed first."""
+    z, upstream, design = block.z, block.upstream, block.design
     n_states, n_draws, size = z.shape
     n_design = len(design)
     weight, column = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -368,133 +389,110 @@ def _curve(z: Array, upstream: Array, design: Array, curvature: Array) -> None:
                 for i in range(size):
                     column[i] = weight[i] * design[q, i]
                 for c in range(q + 1):
-                    total = np.float32(0)
+                    total = _ZERO
                     for i in range(size):
                         total += column[i] * design[c, i]
                     curvature[k * n_design + q, other * n_design + c] += total
 
 
 @compiled
-def _curve_channels(weighted: Array, weight: Array, curvature: Array) -> None:
-    """Fill the curvature [N, K P, K P] of each channel from some draws z d [K P, J] and their weights [N, J]."""
+def _mirror(curvature: Array, n_design: int) -> None:
+    """Complete a curvature of which `_curve` has filled one part."""
+    for a in range(len(curvature)):
+        for b in range(len(curvature)):
+            k, q, other, c = a // n_design, a % n_design, b // n_design, b % n_design
+            row, column = max(k, other) * n_design + max(q, c), min(k, other) * n_design + min(q, c)
+            curvature[a, b] = curvature[row, column]
+
+
+@compiled
+def _curve_channels(weighted: Array, weight: Array, factor: np.float32, curvature: Array) -> None:
+    """Fill the curvature of each channel from some draws z d [K P, J] and their weights [N, J], times a factor."""
     size, n_draws = weighted.shape
-    products = np.empty((size * (size + 1) // 2, n_draws), np.float32)
-    at = 0
-    for a in range(size):
-        for b in range(a + 1):
-            for j in range(n_draws):
-                products[at, j] = weighted[a, j] * weighted[b, j]
-            at += 1
-    sums = weight @ products.T
-    at = 0
-    for a in range(size):
-        for b in range(a + 1):
-            curvature[:, a, b] = sums[:, at]
-            curvature[:, b, a] = sums[:, at]
-            at += 1
+    products = np.empty((n_draws, size * (size + 1) // 2), np.float32)
+    for j in range(n_draws):
+        at = 0
+        for a in range(size):
+            for b in range(a + 1):
+                products[j, at] = weighted[a, j] * weighted[b, j] * factor
+                at += 1
+    sums = weight @ products
+    for n in range(len(weight)):
+        at = 0
+        for a in range(size):
+            for b in range(a + 1):
+                curvature[n, a, b] = sums[n, at]
+                curvature[n, b, a] = sums[n, at]
+                at += 1
 
 
 @compiled
 def step(
-    y: Array, known: Array, linked: Array, share: Array, before: Array, context: Array, logits: Array,
-    dynamics: Array, initial: Array, log_noise: Array, first_log_noise: Array, sticky: np.float32, free: np.float32,
-    temperature: np.float32, n_draws: int, seed: int, importance: bool,
-    d_dynamics: Array, d_initial: Array, d_log_noise: Array, curvature: Array, noise_curvature: Array,
-) -> tuple[float, float, float, Array, Array, Array]:  # fmt: skip
-    """Return the objective, its slopes in `sticky` and `free`, and its gradients in context, logits and `before`.
-
-    share            [R] weight of each row in the objective
-    before           [D, R] x of the row before
-    context, logits  [K, R] logits of the prior without the sticky term, and of the posterior
-    dynamics         [K, P, N]
-    log_noise        [1, N], or [K, N] per state; `first_log_noise` [N] in rows that start a trial
-    sticky, free     factors of the previous state and of the context in the prior
-    curvature        [1, K P, K P] of the dynamics in units of 1 / R, or [N, K P, K P] with noise per state
-    noise_curvature  [K, K] of the log noise of states, if they have their own
-    """
-    n_states, n_design, n_channels = dynamics.shape
-    n_rows, size, own_noise = len(linked), max(LEAST_BLOCK, BLOCK // n_draws), len(log_noise) > 1
-    shape = (n_states, n_draws, size)
-    noise, z, d_z = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    previous, delta, pull = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    last, value = np.zeros(shape[:2], np.float32), np.zeros(shape[1:], np.float32)
-    upstream, total_noise = np.zeros(shape[1:], np.float32), np.zeros(shape[1:], np.float32)
-    error, precision = np.zeros((n_channels, *shape[1:]), np.float32), np.zeros((n_channels, *shape[1:]), np.float32)
-    means = np.zeros((n_channels, n_states, size), np.float32)
-    its_y, its_known = np.zeros((n_channels, size), np.float32), np.ones((n_channels, size), np.float32)
-    design, of_design = np.zeros((n_design, size), np.float32), np.zeros((n_design, size), np.float32)
-    its_logits, its_context = np.zeros((n_states, size), np.float32), np.zeros((n_states, size), np.float32)
-    of_logits, of_context = np.zeros((n_states, size), np.float32), np.zeros((n_states, size), np.float32)
-    its_share, follows = np.zeros(size, np.float32), design[n_design - 2]
-    d_context, d_logits, d_before = np.empty_like(context), np.empty_like(logits), np.empty_like(before)
-    objective, by_sticky, by_free, key = 0.0, 0.0, 0.0, np.uint32(seed)
-    d_dynamics[:], d_initial[:], d_log_noise[:], curvature[:], noise_curvature[:] = 0, 0, 0, 0, 0
+    batch: Batch, inputs: Inputs, emission: Emission, settings: Settings, d_inputs: Inputs, slopes: Emission,
+    curvature: Curvature,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the objective and its slopes in `sticky` and `free`; fill those in inputs and emission, and the curvature."""
+    n_states, n_design, n_channels = emission.dynamics.shape
+    n_rows, n_draws, own_noise = len(batch.linked), settings.n_draws, len(emission.log_noise) > 1
+    size, temperature, sticky = max(LEAST_BLOCK, BLOCK // n_draws), settings.temperature, settings.sticky
+    block = _new_block(n_states, n_draws, size, n_channels, n_design)
+    z, design, upstream, precision = block.z, block.design, block.upstream, block.precision
+    previous, pull, follows = block.previous, block.pull, design[n_design - 2]
+    slopes.dynamics[:], slopes.initial[:], slopes.log_noise[:] = 0, 0, 0
+    curvature.dynamics[:], curvature.log_noise[:] = 0, 0
+    objective, by_sticky, by_free, key = 0.0, 0.0, 0.0, np.uint32(settings.seed)
     every = max(1, n_draws * n_rows // CURVATURE_DRAWS)  # of all draws, for the curvature with noise per state
     chosen = np.zeros((n_states * n_design, own_noise * (n_draws * n_rows // every + n_draws)), np.float32)
-    weight, n_chosen, chosen_share = np.zeros((n_channels, chosen.shape[1]), np.float32), 0, 0.0
+    weight, n_chosen, chosen_share, total_share = np.zeros((n_channels, chosen.shape[1]), np.float32), 0, 0.0, 0.0
     for begin in range(0, n_rows, size):
         end = min(begin + size, n_rows)
-        width = end - begin
-        _copy_block(y, known, linked, before, begin, end, its_y, its_known, design)
-        its_share[:width], its_share[width:] = share[begin:end], 0
-        for k in range(n_states):
-            its_logits[k, :width], its_context[k, :width] = logits[k, begin:end], context[k, begin:end]
+        _load(batch, inputs, begin, end, block)
+        _draw(block, temperature, begin * n_states * n_draws, key)
+        _follow(block, emission.initial, sticky, settings.free)
+        _diverge(block)
+        _explain(block, emission, settings.first_log_noise)
+        objective += _weigh(block, settings.importance)
 
-        _draw(its_logits, temperature, begin * n_states * n_draws, key, noise, z)
-        _follow(z, last, its_context, its_logits, initial, follows, sticky, free, previous, delta)
-        _diverge(delta, noise, pull, value, total_noise)
-        _explain(dynamics, log_noise, first_log_noise, its_y, its_known, design, z, means, error, precision, value)
-        objective += _weigh(value, its_share, importance, upstream)
-
-        slope_sticky, slope_free = _follow_back(
-            pull, previous, noise, total_noise, upstream, follows, its_context, free, importance, d_initial,
-            of_context, of_logits,
-        )  # fmt: skip
+        slope_sticky, slope_free = _follow_back(block, settings, slopes.initial)
         by_sticky, by_free = by_sticky + slope_sticky, by_free + slope_free
-        for k in range(n_states):
-            for s in range(n_draws):
-                d_z[k, s, size - 1] = 0
-                for i in range(size - 1):
-                    d_z[k, s, i] = sticky * pull[k, s, i + 1]
-        _explain_back(
-            dynamics, log_noise, its_known, design, upstream, z, means, error, precision, importance,
-            d_dynamics, d_log_noise, of_design, d_z,
-        )  # fmt: skip
-        if not importance:
-            _draw_back(z, d_z, temperature, of_logits)
+        _explain_back(block, emission, settings.importance, slopes)
+        if not settings.importance:
+            _draw_back(block, temperature)
             for s in range(n_draws * (begin > 0)):  # the last row of the block before, through this one's first prior
-                mean = np.float32(0)
+                mean = _ZERO
                 for k in range(n_states):
                     mean += previous[k, s, 0] * pull[k, s, 0]
                 for k in range(n_states):
-                    d_logits[k, begin - 1] += sticky * previous[k, s, 0] * (pull[k, s, 0] - mean) / temperature
-        for k in range(n_states):
-            d_logits[k, begin:end], d_context[k, begin:end] = of_logits[k, :width], of_context[k, :width]
+                    slope = sticky * previous[k, s, 0] * (pull[k, s, 0] - mean) / temperature
+                    d_inputs.logits[k, begin - 1] += slope
+        _copy(block.d_logits, 0, end - begin, d_inputs.logits, begin)
+        _copy(block.d_context, 0, end - begin, d_inputs.context, begin)
         for d in range(n_design - 2):
-            d_before[d, begin:end] = of_design[d, :width] * follows[:width]
+            for i in range(end - begin):
+                d_inputs.before[d, begin + i] = block.d_design[d, i] * follows[i]
 
         if not own_noise:
-            _curve(z, upstream, design, curvature[0])
+            _curve(block, curvature.dynamics[0])
             continue
+        for i in range(end - begin):
+            total_share += block.share[i]
         for s in range(n_draws):
-            for i in range(-(s * n_rows + begin) % every, width, every):
+            for i in range(-(s * n_rows + begin) % every, end - begin, every):
                 chosen_share += upstream[s, i]
                 for k in range(n_states):
                     for q in range(n_design):
                         chosen[k * n_design + q, n_chosen] = z[k, s, i] * design[q, i]
                     for other in range(n_states):
-                        noise_curvature[k, other] += z[k, s, i] * z[other, s, i] * upstream[s, i]
+                        curvature.log_noise[k, other] += z[k, s, i] * z[other, s, i] * upstream[s, i]
                 for n in range(n_channels):
                     weight[n, n_chosen] = upstream[s, i] * precision[n, s, i] * precision[n, s, i]
                 n_chosen += 1
     if own_noise:
-        factor = np.float32(share.sum() / max(chosen_share, 1e-20))
-        _curve_channels(chosen, weight * factor, curvature)
-        noise_curvature[:] *= factor
+        factor = np.float32(total_share / max(chosen_share, 1e-20))
+        _curve_channels(chosen, weight, factor, curvature.dynamics)
+        for k in range(n_states):
+            for other in range(n_states):
+                curvature.log_noise[k, other] *= factor
     else:
-        for a in range(n_states * n_design):
-            for b in range(n_states * n_design):
-                k, q, other, c = a // n_design, a % n_design, b // n_design, b % n_design
-                row, column = max(k, other) * n_design + max(q, c), min(k, other) * n_design + min(q, c)
-                curvature[0, a, b] = curvature[0, row, column]
-    return objective, by_sticky, by_free, d_context, d_logits, d_before
+        _mirror(curvature.dynamics[0], n_design)
+    return objective, by_sticky, by_free

@@ -72,7 +72,11 @@ def information(x: Float, chances: Float, weights: Float, left: Float, stride: i
                         inner[i, j, a, b] += spread[i, j] * x[before, a] * x[before, b]
     for i in range(k):
         for j in range(i):
-            own[:, j, i], across[:, j, i], inner[j, i] = own[:, i, j], across[:, i, j], inner[i, j]
+            for a in range(d):
+                for r in range(rows):
+                    own[r, j, i], across[r, j, i, a] = own[r, i, j], across[r, i, j, a]
+                for b in range(d):
+                    inner[j, i, a, b] = inner[i, j, a, b]
     return own, across, inner
 
 

@@ -371,7 +371,7 @@ def test_invalid_worker_options_are_refused(capsys, arguments, words):
 
 
 def test_studio_prepares_a_version_once(capsys, monkeypatch):
-    monkeypatch.setattr("gdm_core.models.warm.compile_loops", lambda: iter([0.5, 1.0]))
+    monkeypatch.setattr("gdm_core.models.warm.compile_loops", lambda names: iter([0.5, 1.0]))
     studio.prepare()
     assert "Preparing, once: 100%" in capsys.readouterr().err
     studio.prepare()

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from gdm_core.compiled import training
+from gdm_core.compiled.batches import take_windows
 from gdm_core.models.gdm.chain import make_batch
 from tests.support.gdm import random_rows
 
@@ -31,7 +32,7 @@ for lasting in (False, True):
     chain, stay = chain_log_probabilities(objective.evidence(batch), batch.linked, 0.9)
     for importance in (False, True):
         value = objective(batch._replace(chain=chain), 2, 5, importance)
-        total += [value, stay, *objective.gradient, *objective.curvature.ravel(), *chain.ravel()]
+        total += [value, stay, *objective.gradient, *objective.curvature.dynamics.ravel(), *chain.ravel()]
     found = read_out(module, rows, 0.8, 4)
     total += [*found.log_bound.tolist(), *found.states.flatten().tolist()]
 """
@@ -60,12 +61,12 @@ def test_noise_is_exponential_and_depends_on_place_and_key():
 
 def test_windows_keep_rows_and_score_what_is_inside():
     batch = make_batch(random_rows(50, 30, missing=0.1, dtype=torch.float32))
-    found = batch.windows(np.array([-2, 40, 75, 200]), 10, context=3)
+    found = take_windows(batch, np.array([-2, 40, 75, 200]), 10, 3)
     assert found.y.shape == (3, 52)
     np.testing.assert_array_equal(found.y[:, 13:26], batch.y[:, 37:50])
     np.testing.assert_array_equal(found.linked[13:26], batch.linked[37:50])
     np.testing.assert_array_equal(np.flatnonzero(found.share), [*range(5, 13), *range(16, 26), *range(29, 34)])
     assert found.share.sum() == pytest.approx(1)
     assert not found.y[:, 34:].any()
-    outside_first = batch.windows(np.array([90, 40]), 10, context=3)
+    outside_first = take_windows(batch, np.array([90, 40]), 10, 3)
     np.testing.assert_array_equal(np.flatnonzero(outside_first.share), np.arange(16, 26))

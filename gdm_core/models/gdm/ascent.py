@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gdm_core.compiled.batches import take_windows
 from gdm_core.maths.pca import can_balance
 from gdm_core.maths.relaxed import gumbel
 from gdm_core.maths.rows import Rows, WindowSampler
@@ -216,7 +217,7 @@ class FusedAscent(Ascent):
         if n_rows > size:
             begins = self._rng.integers(-(-n_rows // _WINDOW) + 1, size=max(1, size // (_WINDOW + _CONTEXT)))
             begins = begins * _WINDOW - self._rng.integers(_WINDOW)
-            self._last = self._all.windows(begins, _WINDOW, _CONTEXT)
+            self._last = take_windows(self._all, begins, _WINDOW, _CONTEXT)
         return self.objective(self._last, self.n_samples(weighted), int(self._rng.integers(2**32)), weighted)
 
     def _refresh(self) -> None:
@@ -237,7 +238,7 @@ class FusedAscent(Ascent):
 
     def bound(self, weighted: bool) -> float:
         begins, length = self._judged
-        batch = self._all.windows(begins, length, 0)
+        batch = take_windows(self._all, begins, length, 0)
         batch.linked[::length] = 0
         return self.objective(batch, max(_JUDGED_DRAWS, self.n_samples(weighted)), 0, weighted)
 
@@ -291,7 +292,7 @@ class NewtonAscent:
     def _newton(self, observed: Array | None) -> tuple[Array, Array]:
         """Return full steps of the dynamics [K, P, N] and of the log noise, [N] or [K, N]."""
         now = self.objective
-        seen = now.curvature.astype(np.float64)
+        seen = now.curvature.dynamics.astype(np.float64)
         self._curvature = seen if self._curvature is None else _MEMORY * self._curvature + (1 - _MEMORY) * seen
         weight = np.float32(1) if observed is None else np.maximum(observed, np.float32(_MIN_OBSERVED))
         slope = now.g["dynamics"]
@@ -300,7 +301,7 @@ class NewtonAscent:
             ridge = _RIDGE * np.exp(-2 * now.log_noise().max(axis=0))[:, None, None] * np.eye(size)
             right = slope.reshape(size, -1).T[..., None]  # [N, K P, 1]
             solved = np.linalg.solve(self._curvature + ridge, right)[..., 0].T
-            curved = now.noise_curvature.astype(np.float64)
+            curved = now.curvature.log_noise.astype(np.float64)
             kept = curved if self._noise_curvature is None else _MEMORY * self._noise_curvature + (1 - _MEMORY) * curved
             self._noise_curvature = kept
             noise = np.linalg.solve(kept + _NOISE_RIDGE * np.eye(len(kept)), now.g["log_noise"] / (2 * weight))

@@ -8,13 +8,13 @@ constant: any q gives a valid bound, and a new recording needs no optimisation.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from gdm_core.compiled import guide, training
+from gdm_core.compiled import guide
+from gdm_core.compiled.batches import Batch
 from gdm_core.maths.rows import Rows
 
 Array = npt.NDArray[np.float32]
@@ -22,22 +22,6 @@ Array = npt.NDArray[np.float32]
 MIN_LOG_PROBABILITY = -10.0
 MIN_STAY, MAX_STAY = 0.3, 0.9995
 _NONE: Array = np.zeros((0, 0), np.float32)
-
-
-class Batch(NamedTuple):
-    """Rows of a step, with time as the last axis. `known` and `chain` are empty if everything is observed, or without a chain."""
-
-    y: Array  # [N, R] 0 where missing
-    past: Array  # [N, R] with gaps filled
-    known: Array  # [N, R] 1 where observed
-    linked: Array  # [R] 1 where a row follows the row before, 0 where a trial starts
-    share: Array  # [R] weight of each row in the objective
-    chain: Array  # [K, R] log-probabilities of the chain of states
-
-    def windows(self, begins: npt.NDArray[np.int64], length: int, context: int) -> Batch:
-        """Return windows of `length` scored rows after `context` others, with rows of zeros outside the data."""
-        y, past, known, linked, _, chain = self
-        return Batch(*training.take_windows(y, past, known, linked, chain, begins, length, context))
 
 
 def make_batch(rows: Rows) -> Batch:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from gdm_core.compiled import training
-from gdm_core.models.gdm.chain import Batch
+from gdm_core.compiled.batches import Batch, Curvature, Emission, Inputs, Settings
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.transitions import MAX_LOG_SCALE
@@ -42,9 +42,10 @@ class FusedObjective:
         self.p, self.g = self.views(self.flat), self.views(self.gradient)
         n_rows, n_channels = math.prod(self._shapes["dynamics"][:2]), self._shapes["dynamics"][2]
         self.state_noise = module.has_state_noise and config.n_states > 1
-        # Of the dynamics in units of 1 / R, for each channel with noise per state; and of the log noise of states.
-        self.curvature: Array = np.zeros((n_channels if self.state_noise else 1, n_rows, n_rows), np.float32)
-        self.noise_curvature: Array = np.zeros((config.n_states, config.n_states), np.float32)
+        size = n_channels if self.state_noise else 1
+        self.curvature = Curvature(
+            np.zeros((size, n_rows, n_rows), np.float32), np.zeros((config.n_states, config.n_states), np.float32)
+        )
         self.temperature = np.float32(config.temperature)
         self._transition = module.transition
         self._first_log_noise: Array = module.first_log_noise.numpy()
@@ -70,6 +71,9 @@ class FusedObjective:
         """Log standard deviations: [1, N], or [K, N] per state."""
         return np.maximum(_rows(self.p["log_noise"]), _LEAST_LOG_NOISE)
 
+    def _emission(self) -> Emission:
+        return Emission(self.p["dynamics"], self.p["initial"], self.log_noise())
+
     def _gamma(self) -> tuple[float, float]:
         """Return gamma and its slope in the logit."""
         if "transition.stickiness_logit" not in self.p:
@@ -88,11 +92,11 @@ class FusedObjective:
     def evidence(self, batch: Batch) -> Array:
         """Return the log-likelihood of each pure state [K, R], up to a constant per row."""
         before = _shift(self.p["projection"] @ batch.past)
-        return training.evidence(batch.y, batch.known, batch.linked, before, self.p["dynamics"], self.log_noise())
+        return training.evidence(batch, before, self._emission())
 
     def __call__(self, batch: Batch, n_draws: int, seed: int, importance: bool) -> float:
         """Return the objective per time step; fill `gradient` and `curvature`."""
-        p, g, noise = self.p, self.g, self.log_noise()
+        p, g = self.p, self.g
         (gamma, gamma_slope), (scale, scale_slope) = self._gamma(), self._scale()
         x = p["projection"] @ batch.past  # [D, R]
         before = _shift(x)
@@ -107,12 +111,15 @@ class FusedObjective:
             logits += np.exp(p["log_trust"]) * batch.chain
         context = p["transition.weight"].T @ before + p["transition.bias"][:, None]  # [K, R]
 
-        objective, by_sticky, by_free, d_context, d_logits, d_before = training.step(
-            batch.y, batch.known, batch.linked, batch.share, before, context, logits,
-            p["dynamics"], p["initial"], noise, self._first_log_noise, np.float32(gamma * scale), np.float32(1 - gamma),
-            self.temperature, n_draws, seed, importance,
-            g["dynamics"], g["initial"], _rows(g["log_noise"]), self.curvature, self.noise_curvature,
-        )  # fmt: skip
+        inputs = Inputs(before, context, logits)
+        d_inputs = Inputs(*map(np.empty_like, inputs))
+        slopes = Emission(g["dynamics"], g["initial"], _rows(g["log_noise"]))
+        sticky, free = np.float32(gamma * scale), np.float32(1 - gamma)
+        settings = Settings(self._first_log_noise, sticky, free, self.temperature, n_draws, seed, importance)
+        objective, by_sticky, by_free = training.step(
+            batch, inputs, self._emission(), settings, d_inputs, slopes, self.curvature
+        )
+        d_before, d_context, d_logits = d_inputs
 
         g["log_noise"][p["log_noise"] < _LEAST_LOG_NOISE] = 0
         if gamma_slope:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gdm_core.compiled import training
+from gdm_core.compiled.batches import Emission
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, moments, sampled_kl, sticky_kl_bound
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.chain import chain_log_probabilities, make_batch
@@ -100,12 +101,12 @@ class GdmModule(nn.Module):
     @torch.no_grad()
     def evidence(self, rows: Rows, x: Tensor) -> npt.NDArray[np.float32]:
         """Return log p(y_t | z_t = e_k, past) [K, R] for projections x [R, D], up to a constant per row."""
-        dynamics, log_noise, before = (
+        log_noise = self.log_deviation().reshape(-1, rows.y.shape[1])
+        before, *emission = (
             np.ascontiguousarray(part.numpy(force=True), np.float32)
-            for part in (self.dynamics, self.log_deviation().reshape(-1, rows.y.shape[1]), shift(x, 1).T)
+            for part in (shift(x, 1).T, self.dynamics, self.initial, log_noise)
         )
-        batch = make_batch(rows)
-        return training.evidence(batch.y, batch.known, batch.linked, before, dynamics, log_noise)
+        return training.evidence(make_batch(rows), before, Emission(*emission))
 
     # ---- prior --------------------------------------------------------------------------------------------------
     def prior_logits(self, context: Tensor, z: Tensor, rows: Rows, before: Tensor | None = None) -> Tensor:
