@@ -286,7 +286,8 @@ class Corners(LapMeasures):
         """Return the driver's points and speeds in corners that share a braking zone, from first to last corner."""
         first, last = (list(ends) for ends in zip(*joint, strict=True))
         lowest = [np.fmin.reduce(self.values["minimum speed"][:, a : b + 1], axis=1) for a, b in joint]
-        values = {name: self.values[name][:, first] for name in ("braking point", "entry speed")}
+        values = {name: self.values[name][:, first] for name in ("braking point", "entry speed", "lift and coast")}
+        values["lift point"] = values["braking point"] + values["lift and coast"]
         values |= {name: self.values[name][:, last] for name in ("throttle-on point", "exit speed")}
         return Corners(self.code, self.laps, values | {"minimum speed": np.column_stack(lowest)}, tuple(names))
 
@@ -315,20 +316,24 @@ def stretches(session: Session) -> tuple[tuple[str, ...], Floats, Floats]:
 PHASES = ("Straights", "Braking", "Slow corners", "Medium corners", "Fast corners")
 
 
-def phases(session: Session, at: Floats) -> npt.NDArray[np.int64]:
+def phases(session: Session, distance: Floats) -> npt.NDArray[np.int64]:
     """Return the index in PHASES at each distance [T]: braking zones, then bends by the lowest mean speed of their corner."""
     ordered = in_driving_order(session.corners)
-    found = np.zeros(len(at), np.int64)
+    found = np.zeros(len(distance), np.int64)
     if len(ordered) > 1:
         driver = next(one for one in session.drivers if one.has_position and len(one.laps))
         clean = driver.laps.number[driver.laps.quick].tolist() or driver.laps.number.tolist()
         speed = corners_of(session, driver.code, clean).mean("minimum speed").mean
         kind = np.where(speed < SLOW_KMH, 2, np.where(speed > FAST_KMH, 4, 3))
         _, _, edges = stretches(session)
-        window = np.searchsorted(edges - edges[0], np.mod(at - edges[0], session.reference.length), side="right") - 1
-        found = np.where(np.abs(curvature_along(session, at)) >= CORNER, kind[np.clip(window, 0, len(kind) - 1)], found)
+        window = (
+            np.searchsorted(edges - edges[0], np.mod(distance - edges[0], session.reference.length), side="right") - 1
+        )
+        found = np.where(
+            np.abs(curvature_along(session, distance)) >= CORNER, kind[np.clip(window, 0, len(kind) - 1)], found
+        )
     for zone in braking_zones(session):
-        found[(at >= zone.start) & (at <= zone.end)] = 1
+        found[(distance >= zone.start) & (distance <= zone.end)] = 1
     return found
 
 

@@ -113,7 +113,7 @@ def unusual_places(shares: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def _price(won: TimeWon, here: npt.NDArray[np.bool_]) -> Estimate:
     """Return the seconds per lap that the second driver loses at the places [T, K] of each state."""
     cell = ((won.edges[1:] + won.edges[:-1]) / 2 * len(here)).astype(np.int64)
-    return won.among(here[cell])
+    return won.sum_parts(here[cell])
 
 
 def _habit(found: Differences, states: tuple[int, ...], here: npt.NDArray[np.bool_], confirmed: bool) -> Habit:

@@ -172,7 +172,7 @@ class TimeWon:
     @property
     def whole(self) -> Estimate:
         """Return the seconds gained over the whole lap."""
-        return self.among(np.ones((len(self.edges) - 1, 1)))[0]
+        return self.sum_parts(np.ones((len(self.edges) - 1, 1)))[0]
 
     def subset(self, rows: npt.NDArray[np.bool_]) -> TimeWon:
         """Return the comparison over some of its pairs [L]."""
@@ -180,7 +180,7 @@ class TimeWon:
         clocks = tuple(self._clocks[side] for row in kept for side in (2 * row, 2 * row + 1))
         return replace(self, pairs=tuple(self.pairs[row] for row in kept), won=self.won[kept], _clocks=clocks)
 
-    def among(self, weights: npt.ArrayLike) -> Estimate:
+    def sum_parts(self, weights: npt.ArrayLike) -> Estimate:
         """Return the seconds gained in P parts of the lap; with one pair, the error is that of its clocks.
 
         weights   [M, P] share of each cell in each part

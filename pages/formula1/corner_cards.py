@@ -69,6 +69,18 @@ def reason(found: Between, measured: tuple[Corners, Corners] | None) -> str:
     return max(strength, key=lambda words: strength[words], default="")
 
 
+def lifting(found: Between, measured: tuple[Corners, Corners]) -> str:
+    """Describe the clearest significant difference in lifting before a braking zone; "" without one."""
+    one, other = measured
+    coast, lift = (one.difference(other, name) for name in ("lift and coast", "lift point"))
+    agree = coast.sure & lift.sure & (np.sign(coast.mean) == np.sign(lift.mean))
+    if not agree.any():
+        return ""
+    part = int(np.argmax(np.where(agree, np.abs(lift.mean) / lift.margin, 0)))
+    earlier = found.names[0] if lift.mean[part] > 0 else found.names[1]
+    return f"{earlier} lifts {abs(lift.mean[part]):.0f} m earlier into {one.names[part]} (±{lift.margin[part]:.0f})."
+
+
 def card_html(found: Between, measured: tuple[Corners, Corners], part: int, styles: Sequence[LineStyle]) -> str:
     """Return the numbers of both sides in a corner as a table."""
     one, other = measured

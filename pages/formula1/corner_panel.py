@@ -13,7 +13,8 @@ from datasets.f1.corners import MEASURED_IN, MEASURES, PEDAL_MEASURES, Corners, 
 from datasets.f1.time_won import Estimate
 from gdm_core.analysis.tables import csv
 from pages.formula1.comparison import Between
-from pages.formula1.corner_cards import measure_corners
+from pages.formula1.corner_cards import lifting, measure_corners
+from pages.formula1.corner_cards import measure as measure_joined
 from pages.formula1.data import Laps, Race
 from pages.formula1.selection import Place
 from pages.formula1.sessions import open_session
@@ -34,6 +35,8 @@ def tab(race: Race, found: Between) -> None:
     if "corner" not in found.gains:
         shell.empty("No corners", "This session has no corners; the note below says why.")
         return
+    if (joined := measure_joined(race, found)) is not None and (words := lifting(found, joined)):
+        shell.finding(words)
     measure = one_of("Measure", WORDS, "minimum speed", key="corner", as_ids=True, row=True)
     one, other = sides(race, found)
     table = compared(found, one, other, measure)
@@ -113,9 +116,13 @@ def show_pedals(race: Race, found: Between) -> None:
         shapes = {str(name): "%.1f" for name in table if name not in ("Measure", "Unit")}
         table_with_csv(table, "pedals", race.stem, shapes=shapes)
         download("Lap by lap (CSV)", lambda: csv(lap_by_lap(laps)), f"{race.stem}-pedals-laps.csv", key="pedals-laps")
+        counted = (
+            f"{name} {len(one.laps)} laps (average lap {np.mean(one.laps):.0f})"
+            for name, one in zip(found.names, laps, strict=True)
+        )
         shell.quiet(
-            "Full throttle: 98% or more. Coasting: off both pedals. Lift and coast: metres per lap off both pedals between "
-            "full throttle and braking. Speed trap: the official one."
+            f"{', '.join(counted)}. Full throttle: 98% or more. Coasting: off both pedals. Lift and coast: metres per lap off "
+            "both pedals between full throttle and braking. Speed trap: the official one."
         )
 
 

@@ -18,6 +18,7 @@ from gdm_core.analysis.repeatable import FEWEST, RETURNS, RepeatableStates, repe
 from gdm_core.text import listed
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import Figure
+from pages import lab
 from pages.formula1 import circuit_map, teams, time_gained
 from pages.formula1.circuit import Floats
 from pages.formula1.comparison import Between, Gain
@@ -37,6 +38,7 @@ WORDS = {
 }
 NOTHING = "little difference"
 N_CORNERS = 3
+LAP_S = 30.0  # that the clock plays a lap
 FEW = 16  # pairs
 
 
@@ -96,7 +98,7 @@ class Habits:
 
     known   habits, the dearest first
     every   habits, and the rest if there is one
-    names   of `every`
+    names   of `every`; `short` without words
     """
 
     def __init__(self, race: Race, found: Between, apart: Differences, fitted: RepeatableStates) -> None:
@@ -105,14 +107,12 @@ class Habits:
         self.every = [*self.known, *([rest] if rest is not None else [])]
         self.names = [f"S{k + 1} {describe(habit)}" for k, habit in enumerate(self.known)]
         self.names += ["Rest"] * (rest is not None)
+        self.short = [name.partition(" ")[0] for name in self.names]
 
     def figures(self) -> dict[str, Callable[[], Figure]]:
         """Return the figures by name."""
-        styles, short = (
-            teams.line_styles(self.race.session, self.race.codes),
-            [name.partition(" ")[0] for name in self.names],
-        )
-        cost = partial(time_gained.bars, self.found.names, prices(self.every, short), "habit", styles)
+        styles = teams.line_styles(self.race.session, self.race.codes)
+        cost = partial(time_gained.bars, self.found.names, prices(self.every, self.short), "habit", styles)
         return {
             "Differences on the map": self.draw_map,
             "Differences along the lap": self.draw_strips,
@@ -137,6 +137,13 @@ class Habits:
         caption = "Pairs that were fitted, and pairs kept aside."
         return figures.state_strips(rows, **self.race.circuit.axis, names=self.names, caption=caption)
 
+    def show_moment(self) -> None:
+        """Draw the mean shares at one place of the lap as bars, which follow map and strips."""
+        shares = mixed(self.fitted.states.mean(axis=0), self.every)
+        looks = {"names": self.short, "colours": palette.colours(len(self.every))}
+        axis, recording = self.race.circuit.axis, self.apart.trials.fingerprint
+        lab.show_clock(recording, "the differences", shares, looks, axis, len(shares) / LAP_S)
+
     def table(self) -> pd.DataFrame:
         """Return one row per habit, and one for the rest."""
         return pd.DataFrame(
@@ -160,6 +167,7 @@ def show(habits: Habits) -> None:
     with left, shell.panel("difference-map", f"{found.names[1]} against {found.names[0]}, along the lap"):
         plot(track, key="difference-map", still=True, filename=f"{race.stem}-differences")
         plot(along, key="difference-strips", still=True)
+        habits.show_moment()
     with right, shell.panel("prices", "What it costs"):
         plot(cost, key="prices", still=True)
     with right:

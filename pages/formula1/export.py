@@ -17,6 +17,7 @@ from pages.formula1 import (
     differences,
     field,
     laps,
+    scores,
     share,
     state_names,
     states,
@@ -53,7 +54,7 @@ def export(view: View) -> None:
     lab.show_export(
         view,
         here,
-        lambda _: state_figures(race, drivers, list(here.names)) | by_part | drawn,
+        lambda _: state_figures(race, drivers, list(here.names)) | by_part | drawn | scores.exported(view),
         after=[f"names = {named!r}  # of the columns of states"] if named else [],
         tables=tables | {"State profiles": lambda: state_names.in_numbers(found, named)},
     )

@@ -102,7 +102,7 @@ def usual(place: Place, codes: tuple[str, str], selection: Selection) -> Between
 
 def in_parts(won: TimeWon, names: Sequence[str], part: npt.NDArray[np.int64], edges: Floats | None = None) -> Gain:
     """Sum the delta in parts of the lap; `part` [M] is that of each cell."""
-    return Gain.from_estimate(won.among(np.eye(len(names))[part]), names, edges)
+    return Gain.from_estimate(won.sum_parts(np.eye(len(names))[part]), names, edges)
 
 
 def _stretch(edges: Floats, where: Floats) -> npt.NDArray[np.int64]:

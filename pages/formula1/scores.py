@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,9 +20,9 @@ from pages.lab import scores as rows
 from pages.lab.card import Rows
 from pages.lab.live.background import Fits, show_progress, visitor_jobs
 from pages.lab.live.queries import query_key
-from pages.ui import shell
+from pages.ui import settings, shell
 from pages.ui.card import Score
-from pages.ui.controls import slide, switch
+from pages.ui.controls import number_in_address, slide, switch
 from pages.ui.model_controls import Choice
 from pages.ui.plot import plot
 
@@ -143,12 +143,12 @@ def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
     return found
 
 
-def start(planned: Mapping[str, Sweep], about: tuple[str, ...]) -> None:
+def start(planned: Mapping[str, Sweep]) -> None:
     """Start the sweeps of this visitor and cancel earlier ones."""
     engine = live.panels.engine()
     visitor_jobs().end("accuracy")
     jobs = {name: one.start(engine, f"{live.visitor()}/accuracy") for name, one in planned.items()}
-    visitor_jobs().get(("accuracy", about), lambda: Fits(jobs))
+    visitor_jobs().get(("accuracy", tuple(one.key for one in planned.values())), lambda: Fits(jobs))
 
 
 def table(records: Sequence[Record], score: str, n_seeds: int) -> np.ndarray[Any, Any]:
@@ -174,13 +174,11 @@ def show_accuracy(view: View) -> None:
         about = "Each K is fitted once per seed."
         n_seeds = slide("Seeds", 1, 5, 3, key="seeds", help=about)
     both = switch("Add recurrent SLDS", True, key="rslds", at=middle, help="Same protocol; takes longer.")
-    planned = sweeps(view, n_seeds, both)
-    keys = tuple(one.key for one in planned.values())
-    run: Fits | None = visitor_jobs().find(("accuracy", keys))
+    planned, run = _find_run(view, n_seeds, both)
     total = sum(len(one.cells()) for one in planned.values())
     views = {} if run is None else run.poll()
     if run is None:
-        begin = partial(start, planned, keys)
+        begin = partial(start, planned)
         refused = "Fits could not be started"
         shell.begin_button(f"Fit {total} models", begin, refused, key="f1-sweep", at=right, type="primary")
     elif not all(found.finished for found in views.values()):
@@ -255,22 +253,46 @@ def baseline_curves(found: Controls, score: str) -> dict[str, np.ndarray[Any, An
 def _curves(records: Mapping[str, Sequence[Record]], n_seeds: int, beaten: Controls) -> None:
     columns = st.columns(len(SCORES), gap="small")
     for column, (score, words) in zip(columns, SCORES.items(), strict=True):
-        curves = {name: table(found, score, n_seeds) for name, found in records.items()}
-        curves = {name: values for name, values in curves.items() if np.isfinite(values).any(axis=1).sum() > 1}
         with column, shell.panel(f"against-{score}", words):
-            if not curves:
+            if (curves := draw_curves(records, n_seeds, beaten, score)) is None:
                 shell.quiet("The first fits are running.")
-                continue
-            known = np.any([np.isfinite(values).any(axis=1) for values in curves.values()], axis=0)
-            lines = baseline_curves(beaten, score)
-            guess = next((one["majority class"][score] for one in beaten.values()), None)
-            plot(
-                figures.sweep(
-                    np.array(STATES)[known],
-                    {name: values[known] for name, values in (curves | lines).items()},
-                    lines={} if guess is None else {MAJORITY: guess},
-                    caption="Line: mean over seeds; band: one standard deviation; dots: single fits. Baselines: the same model "
-                    "untrained, and the better of k-means and a Gaussian HMM on position and steps, for each K.",
-                ),
-                key=f"against-{score}",
-            )
+            else:
+                plot(curves, key=f"against-{score}")
+
+
+def draw_curves(
+    records: Mapping[str, Sequence[Record]], n_seeds: int, beaten: Controls, score: str
+) -> figures.Figure | None:
+    """Draw a score against K with its baselines; None with fewer than two points."""
+    curves = {name: table(found, score, n_seeds) for name, found in records.items()}
+    curves = {name: values for name, values in curves.items() if np.isfinite(values).any(axis=1).sum() > 1}
+    if not curves:
+        return None
+    known = np.any([np.isfinite(values).any(axis=1) for values in curves.values()], axis=0)
+    guess = next((one["majority class"][score] for one in beaten.values()), None)
+    return figures.sweep(
+        np.array(STATES)[known],
+        {name: values[known] for name, values in (curves | baseline_curves(beaten, score)).items()},
+        lines={} if guess is None else {MAJORITY: guess},
+        caption="Line: mean over seeds; band: one standard deviation; dots: single fits. Baselines: the same model "
+        "untrained, and the better of k-means and a Gaussian HMM on position and steps, for each K.",
+    )
+
+
+def exported(view: View) -> dict[str, Callable[[], figures.Figure | None]]:
+    """Return the curves of this visitor's fits, as far as they have finished."""
+    for name in ("seeds", "rslds"):  # the controls are hidden now
+        settings.keep(name, settings.text(name))
+    n_seeds, both = number_in_address("seeds", "Seeds", 1, 5, 3), settings.text("rslds") != "false"
+    planned, run = _find_run(view, n_seeds, both)
+    if run is None:
+        return {}
+    records = {name: planned[name].collect(found) for name, found in run.poll().items()}
+    beaten, _ = find_baselines(view)
+    return {words: partial(draw_curves, records, n_seeds, beaten, score) for score, words in SCORES.items()}
+
+
+def _find_run(view: View, n_seeds: int, both: bool) -> tuple[dict[str, Sweep], Fits | None]:
+    """Return the sweeps behind the curves, and their run once it was started."""
+    planned = sweeps(view, n_seeds, both)
+    return planned, visitor_jobs().find(("accuracy", tuple(one.key for one in planned.values())))

@@ -37,6 +37,7 @@ class MapOptions:
     complementary: bool
 
 
+LAP_S = 30.0  # that the clock plays a lap
 USUAL = MapOptions("train", badges=True, most=1, weight=0.01, presence=0.2, complementary=False)
 
 
@@ -193,6 +194,14 @@ def shares(circuit: Circuit, here: DriverReading, names: Sequence[str] = ()) -> 
     return figures.proportions(mean, **circuit.axis, names=names, labels=labels, height=150, caption=caption)
 
 
+def show_moment(circuit: Circuit, here: DriverReading | Undecoded) -> None:
+    """Draw the mean proportions at one place of the lap as bars, which follow the strips and play."""
+    if isinstance(here, DriverReading):
+        mean, name = here.average(circuit)[:, here.used], f"the average lap of {here.laps.code}"
+        recording = f"{here.laps.trials.fingerprint}/{here.origin}"
+        lab.show_clock(recording, name, mean, here.looks, circuit.axis, len(mean) / LAP_S)
+
+
 def name_states(view: View) -> View:
     """Return the view of the displayed race, with the names of its states."""
     shown = data.standing(view)
@@ -218,9 +227,12 @@ def tab(view: View) -> None:
     scores.show_card(view)
     state_names.keep_in_address(view)
     laps = race_of(shown).test if options.which == "test" else race_of(shown).train
+    here = read(shown, laps, options.which)
+    with page.picture:
+        show_moment(race_of(shown).circuit, here)
     lab.show_explanation(shown)
     lab.show_curves(view)
-    _show_details(shown, read(shown, laps, options.which))
+    _show_details(shown, here)
 
 
 DETAILS: dict[str, Callable[[View, Any], None]] = {

@@ -93,7 +93,7 @@ def _on_grid(lap: LapSamples, channel: str, along: Floats) -> npt.NDArray[np.flo
 
 def delta_of_pairs(circuit: Circuit, won: TimeWon) -> Delta:
     """Return the mean cumulative delta over lap pairs on the grid."""
-    found = won.among(np.triu(np.ones((len(won.edges) - 1,) * 2)))
+    found = won.sum_parts(np.triu(np.ones((len(won.edges) - 1,) * 2)))
     along = grid(circuit)
     behind, margin = (
         np.interp(along / circuit.length, won.edges, np.append(0.0, one)) for one in (found.mean, found.margin)

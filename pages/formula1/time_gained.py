@@ -47,7 +47,7 @@ def in_states(circuit: Circuit, won: TimeWon, drivers: Sequence[DriverReading], 
     here = np.column_stack([np.interp(middles(circuit, won), at, share, period=circuit.length) for share in mean.T])
     here /= here.sum(axis=1, keepdims=True)
     shown = names if len(names) == mean.shape[1] else [f"S{k + 1}" for k in range(mean.shape[1])]
-    return Gain.from_estimate(won.among(here), shown)
+    return Gain.from_estimate(won.sum_parts(here), shown)
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------

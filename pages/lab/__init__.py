@@ -28,6 +28,7 @@ from pages.lab.explain import show_explanation as show_explanation
 from pages.lab.export import show_export as show_export
 from pages.lab.live.state import Measure as Measure
 from pages.lab.live.state import PageSpec as PageSpec
+from pages.lab.moment import show_clock as show_clock
 from pages.lab.moment import show_moment as show_moment
 from pages.lab.slider_preview import SliderPreview as SliderPreview
 from pages.lab.slider_preview import preview as preview

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from gdm_core.engine.results import to_levels
 from gdm_studio.plot.figures.base import typed
@@ -26,25 +31,37 @@ def show_moment(view: View) -> None:
     here = view.read_samples()
     if isinstance(here, Undecoded):
         return
-    stride = -(-len(here.states) // MAX_ROWS)
-    shares, timing = here.shares[::stride], here.timing
-    if not len(shares):
+    timing, rate = here.timing, here.trial.rate_hz
+    rate = len(here.shares) / WHOLE_S if timing["unit"] == "step" else rate
+    show_clock(f"{here.trial.fingerprint}/{here.origin}", here.trial.name, here.shares, here.looks, timing, rate)
+
+
+def show_clock(
+    recording: str, name: str, shares: npt.ArrayLike, looks: Mapping[str, Any], timing: Mapping[str, Any], rate: float
+) -> None:
+    """Draw the bars of shares [T, K] with a clock.
+
+    recording   identity of the shares: another one restarts the clock
+    looks       names and colours of the K states
+    timing      start, step and unit of the axis along which figures are drawn
+    rate        samples that a clock at normal speed plays per second
+    """
+    every = np.asarray(shares)
+    stride = -(-len(every) // MAX_ROWS)
+    if not len(every):
         return
-    in_steps, follows = timing["unit"] == "step", view.dataset.pose(view.index) is not None
-    keys = "" if follows else " Space plays, arrows step."
     _moment(
         key="moment",
         data={
-            "recording": f"{here.trial.fingerprint}/{here.origin}",
-            "n": len(shares),
-            "shares": typed(to_levels(shares), "u1"),
+            "recording": recording,
+            "n": len(every[::stride]),
+            "shares": typed(to_levels(every[::stride]), "u1"),
             "start": timing["start"],
             "step": timing["step"] * stride,
             "unit": timing["unit"],
-            "rate": len(shares) / WHOLE_S if in_steps else here.trial.rate_hz / stride,
+            "rate": rate / stride,
             "group": "page",
-            "follows": follows,
-            "alt": f"Shares of {len(here.used)} states at one moment of {here.trial.name}.{keys}",
-            **here.looks,
+            "alt": f"Shares of {every.shape[1]} states at one moment of {name}. Space plays, arrows step.",
+            **looks,
         },
     )

@@ -56,6 +56,8 @@ def test_hover_and_click_on_the_map_of_a_race(visit):
         page.mouse.move(box["x"] + box["width"] * 0.52, box["y"] + 32)
 
     _point_until(page, point_at_a_strip, ".st-key-map .gdm-cursor-path:not([hidden])")
+    sample = int(page.locator(".st-key-moment canvas").get_attribute("data-sample"))
+    assert sample > 100, "the bars follow the strips"
 
 
 def test_click_on_the_map_zooms_the_telemetry(visit):

@@ -93,22 +93,22 @@ def test_lap_pairs_recover_the_pace_difference(race):
 
 def test_parts_of_the_lap_add_up(race):
     won = time_won(race, ("AAA", "BBB"), THIRDS)
-    thirds = won.among(np.eye(3))
+    thirds = won.sum_parts(np.eye(3))
     assert thirds.mean.sum() == pytest.approx(won.whole.mean)
-    whole = won.among(np.ones((3, 1)))
+    whole = won.sum_parts(np.ones((3, 1)))
     assert whole.mean[0] == pytest.approx(won.whole.mean)
     assert whole.error[0] == pytest.approx(won.whole.error, abs=1e-9)
     # A third of a lap: two clocks, each a Brownian bridge.
     seconds = np.mean([race.driver(code).laps.seconds.mean() for code in ("AAA", "BBB")])
     np.testing.assert_allclose(thirds.error, np.sqrt(2 * 1e-4 * seconds * (1 / 3) * (2 / 3)), rtol=0.02)
-    halves, mean = won.among(np.array([[1, 0], [0.5, 0.5], [0, 1]])).mean, thirds.mean
+    halves, mean = won.sum_parts(np.array([[1, 0], [0.5, 0.5], [0, 1]])).mean, thirds.mean
     np.testing.assert_allclose(halves, [mean[0] + mean[1] / 2, mean[2] + mean[1] / 2])
 
 
 def test_error_of_one_pair_is_that_of_its_clocks(race):
     one = time_won(race, ("AAA", "BBB"), THIRDS, pairs=[(5, 7)])
     laps = [race.driver(code).laps.seconds[number - 1] for code, number in (("AAA", 5), ("BBB", 7))]
-    whole, parts = one.whole, one.among(np.array([[1, 0], [0, 1], [1, 0]]))
+    whole, parts = one.whole, one.sum_parts(np.array([[1, 0], [0, 1], [1, 0]]))
     assert (whole.mean, whole.error) == (pytest.approx(laps[1] - laps[0]), pytest.approx(0, abs=1e-9))
     assert parts.mean.sum() == pytest.approx(whole.mean)
     np.testing.assert_allclose(parts.error, np.sqrt(1e-4 * sum(laps) * (1 / 3) * (2 / 3)))
