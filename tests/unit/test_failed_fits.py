@@ -107,7 +107,7 @@ def test_labels_refuse_failed_fit(laps):
 
 @pytest.mark.parametrize("family", [ARHMM, SLDS, GDM])
 def test_kept_repeats_collapse_a_state(family):
-    y = np.array(regimes.simulate("levels", 1500, seed=4)[0].y)
+    y = np.array(regimes.simulate("levels", 1500, seed=3)[0].y)
     if family is GDM:
         stops = np.random.default_rng(0).standard_normal(1500)
         y = np.column_stack([y, np.where(np.arange(1500) < 1000, stops, stops[1000])])
