@@ -146,9 +146,7 @@ def test_em_never_lowers_its_objective(kind, lags):
     trials = [wandering(rng, t)[0] for t in (150, 96, 31)]
     trials[0][rng.random(trials[0].shape) < 0.2] = np.nan
     trials[1][40:50] = np.nan
-    model = ARHMM(n_states=3, transitions=kind, lags=lags, n_iter=20, n_restarts=2)
-    for _ in model.fit_iter(trials, calibrate=False):
-        pass
+    model = ARHMM(n_states=3, transitions=kind, lags=lags, n_iter=20, n_restarts=2).fit(trials, calibrate=False)
     objective = np.array([p.objective for p in model.history_])
     assert len(objective) > 2
     assert np.diff(objective).min() > -1e-9

@@ -46,8 +46,7 @@ def test_short_recording_keeps_its_deviations():
 def test_intervals_cover_values_in_gaps(name):
     y = np.asarray(nascar.simulate("soft", 1000, seed=91).y, np.float64)
     model, covered = build(name, 4, 2, 0), []
-    for _ in model.fit_iter(y, calibrate=False):
-        pass
+    model.fit(y, calibrate=False)
     for start in range(100, 900, 160):
         gap = y.copy()
         gap[start : start + 60] = np.nan

@@ -113,9 +113,7 @@ def test_kept_repeats_collapse_a_state(family):
         y = np.column_stack([y, np.where(np.arange(1500) < 1000, stops, stops[1000])])
     else:
         y[500:1000] = y[500]
-    model = family(n_states=3, n_latent=2, repeats="keep")
-    for _ in model.fit_iter(y, calibrate=False):
-        pass
+    model = family(n_states=3, n_latent=2, repeats="keep").fit(y, calibrate=False)
     assert model.status_ is Status.FAILED
     assert "has collapsed" in model.failure_
     assert 'repeats="auto"' in model.failure_
@@ -125,7 +123,5 @@ def test_kept_repeats_collapse_a_state(family):
 def test_noise_free_data_do_not_collapse(family):
     angle = 0.1 * np.arange(800) * np.repeat([1.0, -2.0], 400)
     y = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    model = family(n_states=2, n_latent=2)
-    for _ in model.fit_iter(y, calibrate=False):
-        pass
+    model = family(n_states=2, n_latent=2).fit(y, calibrate=False)
     assert model.status_ is not Status.FAILED, model.failure_

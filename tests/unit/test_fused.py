@@ -235,13 +235,7 @@ def test_noisy_channel_does_not_rotate_projection():
 def test_track_with_unlucky_emission_is_found():
     """Plain principal components give an accuracy of 0.73, as some channels hardly see the track."""
     train, test = nascar.train_test("soft", 304)
-    assert matched_accuracy(fit(GDM(seed=304), train).predict(test), test.labels) > 0.85
-
-
-def fit(model: GDM, trial: Trial) -> GDM:
-    for _ in model.fit_iter(trial, calibrate=False):
-        pass
-    return model
+    assert matched_accuracy(GDM(seed=304).fit(train, calibrate=False).predict(test), test.labels) > 0.85
 
 
 # ---- initial values -------------------------------------------------------------------------------------------------
@@ -274,9 +268,9 @@ def test_initial_logits_are_bounded():
 def test_states_with_constant_steps_are_found(n_sides):
     """Initial logits thousands of nats apart would stop the fit from learning."""
     trial = polygon(n_sides)
-    model = fit(GDM(n_sides, 2, seed=0), trial)
+    model = GDM(n_sides, 2, seed=0).fit(trial, calibrate=False)
     assert matched_accuracy(model.predict(trial), trial.labels) > 0.99
-    assert model.elbo_ > fit(GDM(1, 2, seed=0), trial).elbo_ + 10
+    assert model.elbo_ > GDM(1, 2, seed=0).fit(trial, calibrate=False).elbo_ + 10
 
 
 def test_rare_switch_gives_no_extreme_logits():
@@ -302,7 +296,5 @@ def test_binary_channels_keep_the_bound():
     """A fit to a car's speed, throttle, brake and gear has a positive bound."""
     session = formula1.simulate_race("shanghai", drivers=1, laps=3)
     car = formula1.to_trials(session, session.codes[0], channels=("speed", "throttle", "brake", "gear"))
-    model = GDM(3, 2, posterior="linear", seed=0)
-    for _ in model.fit_iter(car, calibrate=False):
-        pass
+    model = GDM(3, 2, posterior="linear", seed=0).fit(car, calibrate=False)
     assert model.elbo_ > 0

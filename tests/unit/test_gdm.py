@@ -131,7 +131,7 @@ def test_many_states_of_positions_are_fitted():
     rng = np.random.default_rng(0)
     angle = np.cumsum(rng.uniform(0.05, 0.15, 1_500))
     circle = np.stack([np.cos(angle), np.sin(angle), np.cos(2 * angle), np.sin(3 * angle)], axis=1)
-    model = GDM(12, 2, posterior="linear", seed=0)
-    for _ in model.fit_iter(circle + 0.01 * rng.standard_normal(circle.shape), calibrate=False):
-        pass
+    model = GDM(12, 2, posterior="linear", seed=0).fit(
+        circle + 0.01 * rng.standard_normal(circle.shape), calibrate=False
+    )
     assert model.elbo_ > -2  # 0.3; -5.3 and failed from the logits of the clusters

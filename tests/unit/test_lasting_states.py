@@ -69,9 +69,7 @@ SLOW = ("levels", "autoregressive", "rotations", "walk")
 @pytest.mark.parametrize("kind", ["variances", *(pytest.param(k, marks=pytest.mark.bulk) for k in SLOW)])
 def test_gdm_finds_regimes(kind):
     trials = regimes.simulate(kind, 1500, seed=3)
-    model = GDM(3, 2 if kind == "rotations" else trials.n_channels)
-    for _ in model.fit_iter(trials, calibrate=False):
-        pass
+    model = GDM(3, 2 if kind == "rotations" else trials.n_channels).fit(trials, calibrate=False)
     assert matched_accuracy(np.asarray(trials[0].labels), model.predict(trials)[0]) > 0.95
 
 

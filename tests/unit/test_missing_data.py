@@ -149,24 +149,18 @@ def test_bound_with_a_missing_entry_is_below_the_evidence(where):
     assert exact - 0.5 < np.mean(bounds) < exact + 3 * error + 1e-3
 
 
-def fit(model, y):
-    for _ in model.fit_iter(y, calibrate=False):
-        pass
-    return model
-
-
 @pytest.fixture(scope="module")
 def soft_track():
     trial = nascar.simulate("soft", 600, seed=62)
     y = np.array(trial.y, np.float64)
     gap = y.copy()
     gap[300:360] = np.nan
-    return y, gap, np.asarray(trial.labels), fit(GDM(4, 2), gap)
+    return y, gap, np.asarray(trial.labels), GDM(4, 2).fit(gap, calibrate=False)
 
 
 def test_gap_leaves_states_and_score_intact(soft_track):
     y, gap, labels, model = soft_track
-    complete_model = fit(GDM(4, 2), y)
+    complete_model = GDM(4, 2).fit(y, calibrate=False)
     seen = np.isfinite(gap).any(axis=1)
     accuracy = matched_accuracy(model.predict(gap)[seen], labels[seen])
     assert accuracy > matched_accuracy(complete_model.predict(y)[seen], labels[seen]) - 0.05
@@ -208,7 +202,7 @@ def test_long_recordings_are_completed_in_pieces(soft_track, monkeypatch):
 def test_states_in_a_gap_approach_the_stationary_ones():
     (trial,) = regimes.simulate("levels", 1500, seed=4)
     gap = np.array(trial.y, np.float64)
-    model = fit(ARHMM(3, 3, transitions="sticky", n_iter=20), gap)
+    model = ARHMM(3, 3, transitions="sticky", n_iter=20).fit(gap, calibrate=False)
     gap[300:1200] = np.nan
     states = model.predict_proba(gap)
     moves = softmax(model.params_["transition_bias"], axis=1)
@@ -230,6 +224,6 @@ def test_channels_seen_in_rare_states_keep_a_fit_stable(seed):
     y[np.arange(len(y)) // 70 % 2 == 0, 2:5] = np.nan
     y[:100] = np.nan
     assert np.isnan(y).mean() > 0.5
-    model = fit(GDM(4, 3), y)
+    model = GDM(4, 3).fit(y, calibrate=False)
     assert model.status_ is Status.CONVERGED
-    assert model.score(y) > fit(GDM(4, 3), complete_y).score(y) - 0.5
+    assert model.score(y) > GDM(4, 3).fit(complete_y, calibrate=False).score(y) - 0.5

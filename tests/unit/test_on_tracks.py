@@ -38,8 +38,7 @@ def fitted(name: str) -> tuple[StateModel, Trial]:
     """Return a shared fit and a held-out trial."""
     model, setting = MODELS[name]
     train, test = nascar.train_test(setting, seed=2, T=500)
-    for _ in model.fit_iter(train, calibrate=False):
-        pass
+    model.fit(train, calibrate=False)
     return model, test
 
 
@@ -70,8 +69,8 @@ def test_mixture_recovers_positions():
 
 
 def test_long_trial_is_fitted_in_windows():
-    model = GDM(4, 2, transition="gru", n_steps=10, batch_size=512)
-    for _ in model.fit_iter(nascar.simulate("soft", T=1200, seed=0).y, calibrate=False):
-        pass
+    model = GDM(4, 2, transition="gru", n_steps=10, batch_size=512).fit(
+        nascar.simulate("soft", T=1200, seed=0).y, calibrate=False
+    )
     assert model.status_ is not Status.CANCELLED
     assert np.isfinite(model.elbo_)

@@ -41,8 +41,7 @@ def recording(n: int = 90, gaps: bool = True) -> np.ndarray:
 def fitted(name: str):
     """Return a fit that tests share; its recording has gaps for an AR-HMM."""
     model = EXACT[name]
-    for _ in model.fit_iter(recording(gaps=name.startswith("arhmm")), calibrate=False):
-        pass
+    model.fit(recording(gaps=name.startswith("arhmm")), calibrate=False)
     return model
 
 

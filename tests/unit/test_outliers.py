@@ -81,9 +81,7 @@ def test_outliers_can_be_ignored(family):
 @pytest.mark.parametrize("family", [GDM, pytest.param(ARHMM, marks=pytest.mark.bulk)])
 def test_regimes_are_found_among_outliers(family, tmp_path):
     (trial,) = regimes.simulate("outliers", 1500, seed=6)
-    model = family(n_states=3, n_latent=3, outliers="ignore")
-    for _ in model.fit_iter(trial, calibrate=False):
-        pass
+    model = family(n_states=3, n_latent=3, outliers="ignore").fit(trial, calibrate=False)
     assert matched_accuracy(model.predict(trial), trial.labels) > 0.98
     few = trial.slice(0, 400)
     assert matched_accuracy(model.filter(few).argmax(axis=1), few.labels) > 0.95

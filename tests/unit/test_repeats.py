@@ -144,9 +144,7 @@ def test_gaps_are_not_repeats():
 def test_states_are_found_among_repeats(family, name, seed):
     y, labels = levels(seed=seed)
     y = ROWS[name](y, seed)
-    model = family(n_states=3, n_latent=3)
-    for _ in model.fit_iter(y, calibrate=False):
-        pass
+    model = family(n_states=3, n_latent=3).fit(y, calibrate=False)
     model.raise_if_failed()
     found = model.predict(y)
     assert matched_accuracy(found, np.repeat(labels, len(y) // len(labels))) > (0.9 if name == "pedal" else 0.95)

@@ -224,9 +224,7 @@ def test_noisy_states_are_recovered(kind):
     z = np.repeat(np.arange(30) % 3, 20)
     y = (walk(rng, z) @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(600, 6))).astype(np.float32)
     y[rng.random(y.shape) < 0.1] = np.nan
-    model = SLDS(n_states=3, transitions=kind, n_iter=40)
-    for _ in model.fit_iter(y, calibrate=False):
-        pass
+    model = SLDS(n_states=3, transitions=kind, n_iter=40).fit(y, calibrate=False)
     assert matched_accuracy(model.predict(y), z) > 0.95
     assert np.diff([p.objective for p in model.history_]).min() > -1e-9
 

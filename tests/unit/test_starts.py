@@ -13,20 +13,13 @@ from gdm_core.models.scaling import Scaler
 from gdm_core.models.starts import candidate_states
 from gdm_core.models.switching.arhmm_em import ArhmmEM, find_lasting_states
 
-
-def fit(model, data):
-    for _ in model.fit_iter(data, calibrate=False):
-        pass
-    return model
-
-
 SLOW = ("levels", "variances", "autoregressive", "drift")
 
 
 @pytest.mark.parametrize("kind", ["rotations", *(pytest.param(kind, marks=pytest.mark.bulk) for kind in SLOW)])
 def test_arhmm_finds_regimes(kind):
     (trial,) = regimes.simulate(kind, 1500, seed=4)
-    model = fit(ARHMM(n_states=3, n_latent=min(3, trial.n_channels), transitions="sticky"), trial)
+    model = ARHMM(n_states=3, n_latent=min(3, trial.n_channels), transitions="sticky").fit(trial, calibrate=False)
     assert matched_accuracy(model.predict(trial), trial.labels) > 0.98
 
 
@@ -38,7 +31,8 @@ def test_near_tie_goes_to_states_that_last():
     waves = np.stack([np.sin(phase), np.sin(2 * phase + 1), np.abs(np.sin(phase))], axis=1)
     y = np.array([1.0, 0.7, 1.2])[rhythm, None] * waves + 0.1 * rng.normal(size=waves.shape)
     by_steps, found = (
-        fit(ARHMM(n_states=3, n_latent=3, transitions="sticky", n_restarts=n), y).predict(y) for n in (1, 4)
+        ARHMM(n_states=3, n_latent=3, transitions="sticky", n_restarts=n).fit(y, calibrate=False).predict(y)
+        for n in (1, 4)
     )
     assert matched_accuracy(by_steps, rhythm) < 0.8
     assert matched_accuracy(found, rhythm) > 0.95

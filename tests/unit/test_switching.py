@@ -79,9 +79,7 @@ def test_constant_stretch_does_not_break_a_fit():
     y = recordings(lengths=(200,), missing=0.0)[0]
     y[50:150] = y[50]
     for model_class in (ARHMM, SLDS):
-        model = model_class(n_states=4, **FAST)
-        for _ in model.fit_iter(y, calibrate=False):
-            pass
+        model = model_class(n_states=4, **FAST).fit(y, calibrate=False)
         assert model.status_ is not Status.FAILED
         assert np.isfinite(model.elbo_)
 
