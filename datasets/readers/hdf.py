@@ -6,6 +6,7 @@ Only arrays inside the file itself are read, after checking their sizes.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
+from gdm_core.text import first_of
 
 from .deeplabcut import Column, assemble, complete
 from .delimited import unique_names
@@ -79,6 +81,11 @@ def _read_nwb(file: h5py.File, source: Source, rate_hz: float | None) -> Keypoin
     columns: list[Column] = []
     arrays: list[npt.NDArray[Any]] = []
     seconds: npt.NDArray[np.float64] | None = None
+    views = [path for path, group in groups.items() if _is_view(path, group)]
+    if len(views) > 1:
+        raise DataError(
+            f"{source.name} has poses of several cameras: {first_of(views, 3)}. Export those of one camera."
+        )
     animals = dict(zip(unique_names([path.rpartition("/")[2] for path in groups])[0], groups.values(), strict=True))
     for animal, group in animals.items():
         inside = [part for part in group if isinstance(group.get(part, getlink=True), h5py.HardLink)]
@@ -108,6 +115,12 @@ def _read_nwb(file: h5py.File, source: Source, rate_hz: float | None) -> Keypoin
         arrays, notes = complete(seconds, arrays, source.name)
     found = assemble(columns, arrays, rate_hz, source.name)
     return replace(found, notes=(*notes, *found.notes))
+
+
+def _is_view(path: str, group: h5py.Group) -> bool:
+    """Return True for poses as one of several cameras saw them."""
+    named = re.search("camera|view", path.rpartition("/")[2], re.IGNORECASE)
+    return bool(named) or _has_type(group.parent, "MultiCameraPoseEstimation")
 
 
 def _has_type(item: Any, kind: str) -> bool:

@@ -7,11 +7,11 @@ import streamlit as st
 from gdm_core.errors import GdmError
 from pages.behaviour import recordings
 from pages.lab.recording import recording_page
-from pages.lab.upload.file import arrived
+from pages.lab.upload.file import take_arrival
 from pages.ui import navigation, shell
 
 page = shell.frame("behaviour")
-if arrived():
+if take_arrival():
     st.switch_page(navigation.page("your_data"))
 trouble, data = "", None
 with page.controls:

@@ -105,9 +105,9 @@ def choose_reading(file: files.OpenFile) -> files.OpenFile:
     """Offer to read a table as keypoints if its columns are named like body parts."""
     if file.tracked:
         return file
-    narrow = files.narrow_of(file)
+    narrow = files.get_narrow(file)
     try:
-        file = files.widened(narrow, table.edited_roles(narrow))
+        file = files.widen_file(narrow, table.edited_roles(narrow))
     except GdmError:  # the data check shows the message
         file = narrow
     content = file.content
@@ -142,7 +142,7 @@ def pose_data(file: files.OpenFile) -> Dataset | None:
         raise DataError(f"The labels cannot be read. {trouble}")
     content = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
     key = f"{file.digest}{options}{hashlib.sha256(content).hexdigest()}"
-    return files.remembered(key, lambda: poses.from_poses(file, options, labels, labels_file))
+    return files.remember(key, lambda: poses.from_poses(file, options, labels, labels_file))
 
 
 def table_data(file: files.OpenFile) -> Dataset | None:
@@ -155,7 +155,7 @@ def table_data(file: files.OpenFile) -> Dataset | None:
                 table.columns_panel(one)
         if not table.table_panel(file, options):
             return None
-    return files.remembered(f"{file.digest}{options}", lambda: files.from_table(file, options))
+    return files.remember(f"{file.digest}{options}", lambda: files.from_table(file, options))
 
 
 def options_place(file: files.OpenFile) -> Any:

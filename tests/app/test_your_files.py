@@ -132,7 +132,7 @@ def test_role_animal_gives_one_row_per_time_step(session):
     file = read("fish.csv", content)
     assert check.edited_roles(file)["oid"] == "channel"
     session[f"uploaded-roles-{file.digest}"] = {"edited_rows": {1: {"role": "animal"}}}
-    posed = intake.as_poses(intake.widened(file, check.edited_roles(file)))
+    posed = intake.as_poses(intake.widen_file(file, check.edited_roles(file)))
     assert (posed.content.animals, posed.content.n_frames) == (("7", "8"), 80)
     np.testing.assert_array_equal(posed.content.xy[:, 1, 0, 0], fish["x"][1::2])
     data = from_poses(posed, PoseOptions(10.0, "keypoints", tuple(REPAIRS.items())))
@@ -141,8 +141,8 @@ def test_role_animal_gives_one_row_per_time_step(session):
 
 def test_role_ignore_keeps_the_rows_of_a_file(session):
     long = kind("one row per step and sensor")
-    file = intake.narrow_of(read("long.csv", long.content))
-    same = intake.widened(file, check.edited_roles(file) | {"sensor": "ignore"})
+    file = intake.get_narrow(read("long.csv", long.content))
+    same = intake.widen_file(file, check.edited_roles(file) | {"sensor": "ignore"})
     assert same.content.n_rows == 120
     assert same.read_as({}) == "'long.csv', roles={'sensor': 'ignore'}"
 

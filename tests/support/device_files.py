@@ -295,13 +295,18 @@ add("NPZ with milliseconds", npz(y=VALUES, time_ms=AT * 1000), "a.npz")
 add("NPY of complex numbers", npy(VALUES * 1j), "a.npy", outcome="refused")
 
 
-def nwb(times: Any = AT, rate: float | None = None, parts: tuple[str, ...] = BODY) -> bytes:
+def nwb(
+    times: Any = AT,
+    rate: float | None = None,
+    parts: tuple[str, ...] = BODY,
+    animals: tuple[str, ...] = ("mouse1", "mouse2"),
+) -> bytes:
     """Return poses of two animals as the extension ndx-pose stores them."""
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
         file.attrs["nwb_version"] = "2.7.0"
         first = None
-        for a, animal in enumerate(("mouse1", "mouse2")):
+        for a, animal in enumerate(animals):
             group = file.create_group(f"processing/behavior/{animal}")
             group.attrs["neurodata_type"] = "PoseEstimation"
             for p, part in enumerate(parts):
@@ -324,6 +329,7 @@ add("NWB poses", nwb(), "a.nwb", values=SORTED, names=NWB)
 add("NWB poses with a rate", nwb(rate=50.0), "a.nwb", values=SORTED, names=NWB, rate=50)
 late = np.insert(SORTED, 30, np.full((4, 2, 3, 2), np.nan), axis=0)
 add("NWB poses that lack frames", nwb(np.where(np.arange(N) < 30, AT, AT + 0.4)), "a.nwb", values=late, names=NWB)
+add("NWB poses of two cameras", nwb(animals=("LeftCamera", "RightCamera")), "a.nwb", outcome="refused")
 add("NWB without poses", nwb(parts=()), "a.nwb", outcome="refused")
 add("HDF5 of another kind", hdf({"y": VALUES}), "a.h5", outcome="refused")
 add("Git pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n", outcome="refused")

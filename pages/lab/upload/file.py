@@ -90,11 +90,11 @@ def sheet_key(source: str) -> str:
 
 
 def receive_elsewhere(files: list[Upload]) -> None:
-    """Keep a file that another page than Your data received, for `arrived`."""
+    """Keep a file that another page than Your data received, for `take_arrival`."""
     st.session_state[SOURCE], st.session_state[ARRIVED] = files[0], True
 
 
-def arrived() -> bool:
+def take_arrival() -> bool:
     """Return True once if another page received a file that Your data opens."""
     return bool(st.session_state.pop(ARRIVED, False))
 
@@ -109,7 +109,7 @@ def digest_of(file: BinaryIO) -> str:
     return found.hexdigest()
 
 
-def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:
+def remember(key: str, make: Callable[[], Made], what: str = "made") -> Made:
     """Return the value for `key`, the same object in every run."""
     kept = st.session_state.get(f"{KEPT}-{what}")
     if kept is None or kept[0] != key:
@@ -117,7 +117,7 @@ def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:
     return kept[1]
 
 
-def edited(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def apply_edits(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows to draw the editor `key` with, and those rows with the user's edits.
 
     Edits refer to the drawn rows and are lost when another page opens; then the edited rows are drawn.
@@ -132,22 +132,22 @@ def edited(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, 
     return base, now
 
 
-def answered(file: OpenFile, answers: Mapping[str, str]) -> Table:
+def apply_answers(file: OpenFile, answers: Mapping[str, str]) -> Table:
     """Return the table with answers to questions about its times and names, the same object in every run."""
     table = file.content
     assert isinstance(table, Table)
     whole = {**table.answers, **answers}
     key = repr((file.digest, sorted(whole.items())))
-    return remembered(key, lambda: replace(table, answers=whole), f"answered-{sorted(whole.items())}")
+    return remember(key, lambda: replace(table, answers=whole), f"answered-{sorted(whole.items())}")
 
 
-def narrow_of(file: OpenFile) -> OpenFile:
+def get_narrow(file: OpenFile) -> OpenFile:
     """Return the file with its table as in the file."""
     narrow = file.content.narrow if isinstance(file.content, Table) else None
     return file if narrow is None else replace(file, content=narrow)
 
 
-def widened(narrow: OpenFile, roles: Mapping[str, str]) -> OpenFile:
+def widen_file(narrow: OpenFile, roles: Mapping[str, str]) -> OpenFile:
     """Return the file with one row per time step, if columns have the role animal or part."""
     table = narrow.content
     assert isinstance(table, Table)
@@ -158,15 +158,15 @@ def widened(narrow: OpenFile, roles: Mapping[str, str]) -> OpenFile:
     if not kinds & set(roles.values()):
         return replace(narrow, roles=changed)
     digest = f"{narrow.digest}-{changed}"
-    wide = remembered(digest, lambda: table.widen(roles), "wide")
+    wide = remember(digest, lambda: table.widen(roles), "wide")
     return replace(narrow, digest=digest, content=wide, narrow=narrow, roles=changed)
 
 
 def as_poses(file: OpenFile, answers: Mapping[str, str] | None = None) -> OpenFile:
     """Return the table as keypoints if its columns are named like body parts, else unchanged."""
-    table = answered(file, answers or {})
+    table = apply_answers(file, answers or {})
     digest = f"{file.digest}-poses{answers or ''}"
-    found = remembered(digest, lambda: keypoints.from_table(table), f"keypoints-{answers}")
+    found = remember(digest, lambda: keypoints.from_table(table), f"keypoints-{answers}")
     if found is None:
         return file
     return replace(file, digest=digest, content=found, table=f"tables.read({file.read_as(table.answers)})")
@@ -205,7 +205,7 @@ class TableOptions:
 
 def from_table(file: OpenFile, options: TableOptions) -> Dataset:
     """Convert a table to trials and hold out the last ones."""
-    table = answered(file, dict(options.answers))
+    table = apply_answers(file, dict(options.answers))
     roles = dict(options.roles)
     trials = table.to_trials(roles, **options.arguments())
     train, test = split_trials(trials)
@@ -213,11 +213,11 @@ def from_table(file: OpenFile, options: TableOptions) -> Dataset:
     return from_trials(
         f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
         notes=table.report(roles).sentences(), licences=(OWN,), of=file.scope, name=file.stem, keep=False,
-        unit="step" if rate_of(table, options) is None else "s",
+        unit="step" if find_rate(table, options) is None else "s",
     )  # fmt: skip
 
 
-def rate_of(table: Table, options: TableOptions) -> float | None:
+def find_rate(table: Table, options: TableOptions) -> float | None:
     """Return the sampling rate that was entered or that the time column has; None if unknown."""
     clock = table.understand(dict(options.roles)).clock
     return options.rate_hz or (table.rate_hz if clock is None else clock.rate_hz)
@@ -231,7 +231,7 @@ def table_recipe(file: OpenFile, roles: Mapping[str, str], options: TableOptions
         f"{key}={value!r}" for key, value in options.arguments().items() if value != default.arguments()[key]
     )
     lines = [
-        f"table = tables.read({file.read_as(answered(file, dict(options.answers)).answers)})",
+        f"table = tables.read({file.read_as(apply_answers(file, dict(options.answers)).answers)})",
         f"trials = table.to_trials({used!r}{', ' + given if given else ''})",
         "train, test = splits.split_trials(trials)",
     ]

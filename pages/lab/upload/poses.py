@@ -21,7 +21,7 @@ from gdm_studio.plot.figures.base import Figure, axis, figure, points
 from gdm_studio.plot.figures.states import plain
 from pages.lab.dataset import Dataset
 from pages.lab.poses.tracking import FEATURES, choose_repairs, from_tracking
-from pages.lab.upload.file import KEPT, OWN, OpenFile, edited
+from pages.lab.upload.file import KEPT, OWN, OpenFile, apply_edits
 from pages.lab.upload.table import show_report
 from pages.ui import shell
 from pages.ui.controls import number, one_of
@@ -183,7 +183,7 @@ def read_selection(file: OpenFile) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the animals and parts that are selected in the editor."""
     table = file.content
     assert isinstance(table, KeypointTable)
-    _, rows = edited(_key(file), _as_found(table))
+    _, rows = apply_edits(_key(file), _as_found(table))
     n = len(table.animals)
     return _find_used(rows[:n]), _find_used(rows[n:])
 
@@ -206,7 +206,7 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
     assert isinstance(table, KeypointTable)
     with shell.panel("poses", "Animals and body parts"):
         tracked = np.isfinite(np.asarray(table.xy)).all(axis=2)  # [T, A, P]
-        rows, _ = edited(_key(file), _as_found(table))
+        rows, _ = apply_edits(_key(file), _as_found(table))
         shown = pd.DataFrame(
             {
                 "type": ["animal"] * len(table.animals) + ["part"] * len(table.parts),

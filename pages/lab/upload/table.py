@@ -23,7 +23,16 @@ from gdm_core.units import unit_for
 from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, figure, note, points
 from gdm_studio.plot.figures.states import averaged, plain
 from pages.lab.dataset import Dataset
-from pages.lab.upload.file import KEPT, OpenFile, TableOptions, answered, edited, new_doubts, rate_of, remembered
+from pages.lab.upload.file import (
+    KEPT,
+    OpenFile,
+    TableOptions,
+    apply_answers,
+    apply_edits,
+    find_rate,
+    new_doubts,
+    remember,
+)
 from pages.lab.upload.questions import ask
 from pages.ui import settings, shell
 from pages.ui.controls import number, slide, switch
@@ -53,7 +62,7 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
     unit, units = edited_units(file, roles)
     with questions:
         answers = ask(lambda given: _doubts(file, given, roles), table.columns, {"unit": unit} if unit else {})
-    table = answered(file, answers)
+    table = apply_answers(file, answers)
     rate = number("Sampling rate (Hz; 0 = from file)", 0.0, 1e6, 0.0, key="rate", of=of)
     timed = _is_timed(table, roles, rate)
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
@@ -76,7 +85,7 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
 
 def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -> Sequence[Doubt]:
     try:
-        return new_doubts(file, answered(file, answers).understand(roles).doubts)
+        return new_doubts(file, apply_answers(file, answers).understand(roles).doubts)
     except GdmError:  # contradicting roles; the report shows the message
         return ()
 
@@ -84,20 +93,20 @@ def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -
 def _is_timed(table: Table, roles: dict[str, str], rate: float) -> bool:
     """Return True if the sampling rate is known."""
     try:
-        return rate_of(table, TableOptions(tuple(roles.items()), rate_hz=rate or None)) is not None
+        return find_rate(table, TableOptions(tuple(roles.items()), rate_hz=rate or None)) is not None
     except GdmError:  # contradicting roles; the report shows the message
         return bool(rate)
 
 
-def report_of(table: Table, digest: str, roles: dict[str, str]) -> QualityReport:
+def get_report(table: Table, digest: str, roles: dict[str, str]) -> QualityReport:
     """Return the quality report, computed once."""
-    return remembered(repr((digest, roles, table.answers)), lambda: table.report(roles), "report")
+    return remember(repr((digest, roles, table.answers)), lambda: table.report(roles), "report")
 
 
 def has_few_extremes(table: Table, digest: str, roles: dict[str, str]) -> bool:
     """Return True if outliers are rare, and some are so far off that they would dominate a fit."""
     try:
-        report = report_of(table, digest, roles)
+        report = get_report(table, digest, roles)
     except GdmError:
         return False
     if not 0 < report.outliers <= FEW_OUTLIERS * report.n_samples * len(report.channels):
@@ -114,7 +123,7 @@ def has_few_extremes(table: Table, digest: str, roles: dict[str, str]) -> bool:
 def few_valued(table: Table, digest: str, roles: dict[str, str]) -> list[str]:
     """Return the channels with few distinct values, if there are others."""
     try:
-        report = report_of(table, digest, roles)
+        report = get_report(table, digest, roles)
     except GdmError:
         return []
     return list(report.few_valued) if len(report.few_valued) < len(report.channels) else []
@@ -137,7 +146,7 @@ def _edited(file: OpenFile) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]
     """Return the rows to draw the editor with, and the edited ones; edits apply to later files with the same columns."""
     guessed, memory = _guessed(file), f"columns-{settings.scope(file.columns)}"
     changes = st.session_state.get(memory, [{}] * len(guessed))
-    drawn, now = edited(_key(file), [row | change for row, change in zip(guessed, changes, strict=True)])
+    drawn, now = apply_edits(_key(file), [row | change for row, change in zip(guessed, changes, strict=True)])
     st.session_state[memory] = [
         {key: value for key, value in row.items() if value != old[key]} for row, old in zip(now, guessed, strict=True)
     ]
@@ -192,10 +201,10 @@ def columns_panel(file: OpenFile) -> None:
 
 def table_panel(file: OpenFile, options: TableOptions) -> bool:
     """Show the report and the channels; return True if the table can be fitted."""
-    table = answered(file, dict(options.answers))
+    table = apply_answers(file, dict(options.answers))
     with shell.panel("report", "Data quality"):
         try:
-            report = report_of(table, file.digest, dict(options.roles))
+            report = get_report(table, file.digest, dict(options.roles))
         except GdmError as error:
             shell.error("These columns cannot be used", str(error))
             return False
@@ -210,7 +219,7 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
             )
         names = [name for name, role in options.roles if role in (Role.CHANNEL, Role.POSITION)]
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
-        rate = rate_of(table, options)
+        rate = find_rate(table, options)
         if rate is None:
             shell.quiet("No time column or sampling rate: time is in steps.")
         group = next((table.frame[name] for name, role in options.roles if role == Role.GROUP), None)
