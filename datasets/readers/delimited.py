@@ -171,7 +171,7 @@ def unique_names(names: list[str] | Row) -> tuple[list[str], list[str]]:
 # ---- reading --------------------------------------------------------------------------------------------------------
 _DELIMITER_NAMES = {"\t": "tabs", SPACES: "spaces"}
 
-_CHUNK_ROWS = 100_000
+CHUNK_ROWS = 100_000
 # Pandas' fast number parser overruns its memory on exponents of many digits and crashes the server; its exact parser takes
 # the GIL for every number. So insert a mark between the e and five possible digits or signs (including quotes and zero
 # bytes, which pandas may drop): the cell becomes text, from which the mark is removed later.
@@ -223,7 +223,7 @@ def read_body(source: Source, layout: Layout, names: list[str]) -> pd.DataFrame:
     pieces: list[pd.DataFrame] = []
     seen = 0
     # smaller chunks for wide tables
-    chunk_rows = max(1, min(_CHUNK_ROWS, 5_000_000 // len(names)))
+    chunk_rows = max(1, min(CHUNK_ROWS, 5_000_000 // len(names)))
     with source.open() as file:
         try:
             kept_open = io.BufferedReader(

@@ -37,18 +37,6 @@ def test_script_of_a_table_loads_the_same_trials(session):
         assert [trial.rate_hz for trial in ours] == [trial.rate_hz for trial in theirs]
 
 
-def test_tracking_file_becomes_labelled_features(session):
-    file = read("deeplabcut.csv")
-    assert file.tracked
-    options = PoseOptions(30.0, "egocentric", tuple(REPAIRS.items()))
-    labels = keypoints.Annotation(np.repeat([0, 1], 30), ("walk", "rest"))
-    data = from_poses(file, options, labels)
-    assert data.label_names == ("walk", "rest")
-    assert data.train.n_samples + data.test.n_samples == 60
-    assert len(data.poses) == 2
-    assert from_poses(file, options).key != data.key
-
-
 def test_script_of_a_tracking_file_loads_its_labels(session):
     marks = b"behaviour,start,stop\nwalk,0,1\nrest,1,2\n"
     labels = keypoints.read_annotation(marks, rate_hz=30.0, name="bouts.csv")
@@ -82,13 +70,7 @@ def test_script_holds_out_the_same_share(session, monkeypatch):
         assert sizes == [data.train.n_samples, data.test.n_samples] == [0.75 * samples, 0.25 * samples]
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("words.csv", b"a,b\nx,y\nz,w\n"),
-        ("no.h5", b"not an hdf5 file"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), [("words.csv", b"a,b\nx,y\nz,w\n"), ("no.h5", b"not an hdf5 file")])
 def test_invalid_file_raises_and_keeps_the_earlier_one(name, content, session):
     good = read("example.csv")
     with pytest.raises(GdmError) as trouble:
@@ -145,13 +127,6 @@ def test_role_ignore_keeps_the_rows_of_a_file(session):
     same = intake.widen_file(file, check.edited_roles(file) | {"sensor": "ignore"})
     assert same.content.n_rows == 120
     assert same.read_as({}) == "'long.csv', roles={'sensor': 'ignore'}"
-
-
-def test_contradicting_roles_raise_an_error(session):
-    file = read("example.csv")
-    roles = check.edited_roles(file) | {"sensor 1": "time"}
-    with pytest.raises(GdmError, match="sensor 1"):
-        intake.from_table(file, TableOptions(tuple(roles.items())))
 
 
 def test_recording_too_short_to_split_raises_data_error(session):

@@ -15,11 +15,7 @@ from tests.support import drawn, page
 from tests.support.controls import control
 
 # Defaults for a tracking file.
-REPAIRS = {
-    "min_score": 0.3,
-    "fill_seconds": 30.0,
-    "drop_outliers": True,
-}
+REPAIRS = {"min_score": 0.3, "fill_seconds": 30.0, "drop_outliers": True}
 
 
 def opened() -> AppTest:

@@ -16,12 +16,12 @@ from datasets import keypoints, mice
 from datasets.features import add_units
 from datasets.readers.pose import KeypointSet, KeypointTable
 from datasets.splits import split_recording
-from datasets.tables import Table, template
+from datasets.tables import template
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import interpolate_gaps
 from tests.support import table_files
 from tests.support.real import recorded
-from tests.support.table_files import csv, hdf, read
+from tests.support.table_files import hdf, read
 
 PARTS, N = ("nose", "left ear", "tail"), 40
 
@@ -96,43 +96,6 @@ def test_deeplabcut_extra_columns_are_dropped():
     check(table, 2)
     assert any("single" in note for note in table.notes)
     assert any("(z)" in note for note in table.notes)
-
-
-@pytest.mark.parametrize("style", ["{part}_{a}_{axis}", "mouse{a} {part} {axis}"])
-def test_flat_columns_name_animal_part_and_axis(style: str):
-    xy, score = values(2)
-    columns = {}
-    for a in range(2):
-        for p, part in enumerate(PARTS):
-            for axis, column in (("x", xy[:, a, 0, p]), ("y", xy[:, a, 1, p]), ("p", score[:, a, p])):
-                columns[style.format(a=a + 1, part=part.replace(" ", "_"), axis=axis)] = column
-    frame = pd.DataFrame(columns)
-    frame.insert(0, "frame", range(N))
-    frame["note"] = "text"
-    table = keypoints.read(csv(frame), "a.csv")
-    assert len(table.animals) == 2
-    order = [table.parts.index(part) for part in ("nose", "left ear", "tail")]
-    np.testing.assert_allclose(table.xy[..., order], xy, rtol=1e-6)
-    np.testing.assert_allclose(table.scores[..., order], score, rtol=1e-6)  # type: ignore[index]
-
-
-def test_keypoint_table_becomes_a_recording():
-    xy, score = values(2)
-    columns: dict[str, Any] = {"time": np.arange(N) / 50}
-    for a in range(2):
-        for p, part in enumerate(PARTS):
-            for axis, column in (("x", xy[:, a, 0, p]), ("y", xy[:, a, 1, p]), ("likelihood", score[:, a, p])):
-                columns[f"mouse{a + 1}_{part}_{axis}"] = column
-    frame = pd.DataFrame(columns | {"behaviour": ["rest"] * 20 + ["run"] * 20})
-    table = keypoints.read_any(csv(frame), "a.csv")
-    assert isinstance(table, Table)
-    assert keypoints.looks_like_keypoints(table)
-    made = keypoints.from_table(table)
-    assert made.rate_hz == pytest.approx(50)  # from the time column
-    assert made.label_names == ("rest", "run")
-    assert made.animals == ("mouse1", "mouse2")
-    check(made, 2)
-    assert keypoints.from_table(table, 25).rate_hz == 25  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -221,26 +184,6 @@ def test_npz_metadata_is_used():
     assert "animal 1 turning speed" not in called
     spoken = npz(parts=np.array([b"a", b"b", b"c"]), names=["rest", "walk"], labels=np.arange(60) % 2, fps=50.0)
     assert (spoken.parts, spoken.label_names, spoken.rate_hz) == (("a", "b", "c"), ("rest", "walk"), 50)
-
-
-def test_read_any_returns_keypoints_or_table():
-    dlc = dlc_frame(("one", "two")).to_csv().encode()
-    for data, name in ((dlc, "a.csv"), (gzip.compress(dlc), "a.csv.gz"), (sleap_h5(), "a.h5")):
-        got = keypoints.read_any(data, name, rate_hz=50)
-        assert isinstance(got, KeypointTable)
-        assert got.rate_hz == 50
-    assert isinstance(keypoints.read_any(table_files.npz(keypoints=values(2)[0]), "a.npz"), KeypointTable)
-    table = keypoints.read_any(template("example.csv"), "example.csv")
-    assert isinstance(table, Table)
-    assert keypoints.from_table(table) is None
-
-
-def test_sides_are_not_animals():
-    names = [f"{side}_{part}_{axis}" for side in ("left", "right") for part in ("ear", "hip") for axis in "xy"]
-    frame = pd.DataFrame(np.arange(80.0).reshape(10, 8), columns=names)
-    table = keypoints.read(csv(frame), "a.csv")
-    assert table.animals == ("animal",)
-    assert table.parts == ("left ear", "left hip", "right ear", "right hip")
 
 
 def sleap_h5(frames_first: bool = False, **changes: Any) -> bytes:

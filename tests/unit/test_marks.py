@@ -61,13 +61,7 @@ def test_json_round_trips_marks():
     assert Marks.from_json(SOME.to_json()) == SOME
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"marks": [{"start": 1}]}',
-        '{"marks": ' + "[" * 100_000,
-    ],
-)
+@pytest.mark.parametrize("text", ['{"marks": [{"start": 1}]}', '{"marks": ' + "[" * 100_000])
 def test_json_without_marks_raises_data_error(text):
     with pytest.raises(DataError, match=r"not (a list of )?marks") as refused:
         Marks.from_json(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from datasets.tables import Role
 from gdm_core.analysis.tables import csv as tables_csv
 from gdm_core.errors import ConfigError, DataError
 from tests.support import table_files
-from tests.support.table_files import NUMBERS, PLAIN, check, read, written
+from tests.support.table_files import NUMBERS, PLAIN, read, written
 
 
 def test_roles_are_guessed():
@@ -89,28 +88,6 @@ def test_edited_roles_replace_guesses():
         table.to_trials(rate_hz=0)
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "rate"),
-    [
-        ("time", np.arange(100) / 30, 30),
-        ("time", (np.arange(100) / 30).round(3), 30),
-        ("time_ms", np.arange(100) * 40, 25),
-        ("timestamp", 1.7e9 + np.arange(100) / 10, 10),
-        ("timestamp", 1_700_000_000_000 + np.arange(100) * 100, 10),
-        ("time (min)", np.arange(100) / 60, 1),
-        ("date", pd.date_range("2024-03-01", periods=100, freq="1s").astype(str), 1),
-        ("time", [f"0:00:{i * 0.5:04.1f}" for i in range(100)], 2),
-    ],
-)
-def test_rate_from_any_time_format(name: str, values: Any, rate: float):
-    frame = pd.DataFrame({name: values, "a": np.sin(np.arange(100.0))})
-    table = read(frame)
-    clock = table.understand().clock
-    assert clock.rate_hz == pytest.approx(rate, rel=1e-4)
-    assert clock.irregular == clock.backwards == 0
-    assert table.to_trials()[0].rate_hz == pytest.approx(rate, rel=1e-4)
-
-
 def test_frame_counter_gives_no_rate():
     table = read({"time": np.arange(50), "a": np.arange(50.0) % 7})
     clock = table.understand().clock
@@ -142,16 +119,6 @@ def test_irregular_time_is_resampled_on_request():
     assert np.mean((at < 10) == (trial.labels == 0)) > 0.99
 
 
-def test_time_that_goes_back_is_sorted():
-    seconds = np.arange(50) / 10
-    seconds[[20, 21]] = seconds[[21, 20]]
-    table = read({"time": seconds, "a": seconds**2})
-    assert "rows were sorted by time, which went back at 1 row" in report_text(table)
-    for even in (False, True):
-        y = table.to_trials(resample_to_fixed_step=even)[0].y[:, 0]
-        np.testing.assert_allclose(y, (np.arange(50) / 10) ** 2, atol=1e-5)
-
-
 def test_only_short_gaps_are_filled():
     y = np.arange(30.0)[:, None].repeat(2, axis=1)
     y[[0, 5, 6, 12, 13, 14, 15, 29], 0] = np.nan
@@ -177,23 +144,6 @@ def test_outliers_are_found():
     table = read(frame)
     assert table.report().outliers == 2
     assert np.isnan(table.to_trials(drop_outliers=True)[0].y).sum() == 3
-
-
-@pytest.mark.parametrize("name", ["", "trial"])
-def test_row_number_is_no_channel(name: str):
-    frame = PLAIN.copy()
-    frame.insert(0, name, np.arange(1, 1 + len(PLAIN)))
-    table = read(frame)
-    assert table.roles[table.columns[0]] is Role.IGNORE
-    assert table.to_trials()[0].channels == ("speed", "height")
-
-
-@pytest.mark.parametrize("index", ["time", None])
-def test_parquet_index_is_a_column(index: str | None):
-    frame = PLAIN.set_index("time")
-    if index is None:
-        frame = PLAIN.iloc[::-1].iloc[::-1].set_index(np.arange(60))  # a nameless index of numbers
-    check(tables.read(written(frame, "parquet"), "a.parquet"))
 
 
 SAMPLES = 60
@@ -237,21 +187,6 @@ def check_text(text: str | bytes, name: str = "a.csv") -> tables.Table:
     return table_files.check(tables.read(text.encode() if isinstance(text, str) else text, name))
 
 
-def test_excel_sep_line_sets_the_delimiter():
-    check_text('"sep=;"\n' + csv(sep=";", decimal=","))
-    odd = pd.DataFrame({"a;b": [1, 2, 4], "c;d": [5, 3, 3]})
-    assert tables.read(("sep=,\n" + odd.to_csv(index=False)).encode(), "a.csv").columns == ("a;b", "c;d")
-
-
-def test_spaces_separate_fields():
-    gap = "   "
-    lines = [gap.join(NUMBERS.columns)] + [gap.join(f"{v:.4f}" for v in row) for row in NUMBERS.to_numpy()]
-    table = check_text("\n".join(f"  {line}" for line in lines), "a.txt")
-    assert any("separated by spaces" in note for note in table.notes)
-    bare = tables.read("\n".join(lines[1:]).encode(), "a.txt")
-    assert bare.columns == ("column 1", "column 2", "column 3")
-
-
 def test_sentences_are_not_split():
     table = tables.read(b"note\n" + b"mouse sits still\nmouse runs away\n" * 20, "a.csv")
     assert table.columns == ("note",)
@@ -259,14 +194,7 @@ def test_sentences_are_not_split():
         table.to_trials()
 
 
-@pytest.mark.parametrize(
-    "above",
-    [
-        "Exported by Foo\nDate: 2024\n\n",
-        "Subject;M1\nBox;3\n",
-        'He said: 5" wide\n\n\n',
-    ],
-)
+@pytest.mark.parametrize("above", ["Exported by Foo\nDate: 2024\n\n", "Subject;M1\nBox;3\n", 'He said: 5" wide\n\n\n'])
 def test_lines_before_the_header_are_skipped(above: str):
     for sep in (",", ";"):
         table = check_text(above + csv(sep=sep))
@@ -279,12 +207,6 @@ def test_bad_line_is_named_by_number():
     lines[20] += ",9,9"
     with pytest.raises(DataError, match="line 21 has 5 fields where 3 are expected"):
         tables.read("\n".join(lines).encode(), "a.csv")
-
-
-def test_numpy_comment_header_names_columns():
-    out = io.BytesIO()
-    np.savetxt(out, NUMBERS.to_numpy(), delimiter=",", header=f"recorded today\n{','.join(NUMBERS.columns)}")
-    check_text(out.getvalue(), "a.txt")
 
 
 @pytest.mark.parametrize("missing", ["", "?"])
@@ -336,41 +258,12 @@ def test_percent_and_thousands_are_read():
         assert says in report_text(table)
 
 
-def test_decimal_comma_is_kept():
-    table = read({"a": [f"{v:.3f}".replace(".", ",") for v in A * 3], "b": B}, sep="\t")
-    np.testing.assert_allclose(table.to_trials()[0].y[:, 0], A * 3, atol=1e-3)
-    assert "thousands" not in report_text(table)
-
-
 def test_column_of_words_is_ignored():
     table = read({"a": [f"bad {i}" if i % 2 else v for i, v in enumerate(A)], "b": B})
     assert table.roles["a"] is Role.IGNORE
     assert f"{N // 2} cells of 'a' are not numbers, too many for a channel" in report_text(table)
     chosen = read({"a": [f"bad {i}" if i < 3 else v for i, v in enumerate(A)], "b": B})
     assert chosen.report({"b": "channel"}).notes == ()
-
-
-@pytest.mark.parametrize("name", ["Datum", "B1"])
-@pytest.mark.parametrize(
-    "way",
-    [
-        "%Y-%m-%d %H:%M:%S",
-        "%Y-%m-%dT%H:%M:%S.%fZ",
-        "%d.%m.%Y %H:%M:%S",
-        "%d/%m/%Y %H:%M:%S",
-        "%m/%d/%Y %I:%M:%S %p",
-        "%H:%M:%S",
-    ],
-)
-def test_date_column_of_any_name_is_time(name: str, way: str):
-    start = "2024-03-01 00:00" if way == "%H:%M:%S" else "2024-03-11 23:50"  # across midnight, with days past the 12th
-    step = 60 if way == "%H:%M:%S" else 600
-    when = pd.date_range(start, periods=N, freq=f"{step}s").strftime(way)
-    table = read({"a": A, name: when, "b": B})
-    assert table.roles[name] is Role.TIME
-    clock = table.understand().clock
-    assert clock.rate_hz == pytest.approx(1 / step)
-    assert clock.irregular == clock.backwards == 0
 
 
 def test_words_and_session_days_are_no_time():

@@ -20,52 +20,11 @@ from tests.support.real import recorded
 from tests.support.table_files import NUMBERS, PLAIN, book, check, check_plain, csv, npy, npz, written
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        csv(),
-        csv(sep=";"),
-        csv(sep="\t"),
-        csv(sep="|"),
-        csv(sep=";", decimal=","),
-        csv(quoting=1),
-        csv(quoting=1, decimal=","),
-        b"\xef\xbb\xbf" + csv(),
-        csv().decode().encode("utf-16"),
-        csv().replace(b"\n", b"\r\n"),
-        b"# recorded on Monday\n# by me\n" + csv(),
-        csv().replace(b"\n", b",\n").replace(b"behaviour,\n", b"behaviour\n", 1),
-        csv() + b"\n\n\n",
-    ],
-    ids=["comma", "semicolon", "tab", "bar", "decimal comma", "quoted", "quoted decimal comma", "bom", "utf-16", "crlf",
-         "comments", "trailing delimiter", "blank lines"],
-)  # fmt: skip
-def test_csv_dialects_read_alike(data: bytes):
-    check_plain(tables.read(data, "mine.csv"))
-
-
-def test_every_format_reads_alike(tmp_path: Path):
-    named = npz(
-        y=PLAIN[["speed", "height"]].to_numpy(), channels=np.array(["speed", "height"]), time=PLAIN["time"].to_numpy(),
-        behaviour=PLAIN["behaviour"].to_numpy(dtype="U5"),
-    )  # fmt: skip
+def test_paths_and_open_files_read_alike(tmp_path: Path):
     path = tmp_path / "mine.csv"
     path.write_bytes(csv())
-    for source, name in (
-        (written(PLAIN, "parquet"), "mine.parquet"),
-        (written(PLAIN, "excel"), "mine.xlsx"),
-        (named, "mine.npz"),
-        (gzip.compress(csv()), "mine.csv.gz"),
-        (io.BytesIO(csv()), "mine.csv"),
-        (path, None),
-    ):
+    for source, name in ((csv(), "mine.csv"), (io.BytesIO(csv()), "mine.csv"), (path, None)):
         check_plain(tables.read(source, name))
-
-
-def test_table_without_header_gets_numbered_columns():
-    table = tables.read(b"1,2\n3,4\n5,6\n", "bare.csv")
-    np.testing.assert_array_equal(table.to_trials()[0].y, [[1, 2], [3, 4], [5, 6]])
-    assert any("no header" in note for note in table.notes)
 
 
 def test_repeated_and_blank_columns_are_renamed():
@@ -138,12 +97,12 @@ def test_too_many_rows_are_refused(tmp_path: Path):
         file.write(b"a,b\n")
         for _ in range(100):
             file.write(block)
-    with pytest.raises(DataError, match="more than 5,000,000 rows"):
+    with pytest.raises(DataError, match="limit is 5,000,000"):
         tables.read(path)
 
 
 def test_long_table_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("datasets.readers.delimited._CHUNK_ROWS", 7)
+    monkeypatch.setattr("datasets.readers.delimited.CHUNK_ROWS", 7)
     table = tables.read(b"a,b\n" + b"".join(b"%d,1\n" % i for i in range(50)), "a.csv")
     assert table.frame["a"].tolist() == list(range(50))
 
@@ -172,14 +131,6 @@ def test_pickles_are_never_opened(tmp_path: Path):
         with pytest.raises(DataError, match=says):
             tables.read(data, name)
     assert not (tmp_path / "sprung").exists()
-
-
-def test_npz_with_three_axes_gives_trials():
-    table = tables.read(npz(y=np.arange(24.0).reshape(3, 4, 2), other=np.zeros(5)), "a.npz")
-    trials = table.to_trials()
-    assert [trial.y.shape for trial in trials] == [(4, 2)] * 3
-    assert trials[2].y[0].tolist() == [16, 17]
-    assert any("other" in note for note in table.notes)
 
 
 def test_real_table_is_read():
@@ -235,12 +186,3 @@ def test_sheet_can_be_chosen():
         tables.read(book(Empty=pd.DataFrame(), First=NUMBERS), "a.xlsx", sheet="Empty")
     with pytest.raises(DataError, match=r"Each sheet of a\.xlsx has no row"):
         tables.read(book(One=pd.DataFrame(), Two=pd.DataFrame({"a": []})), "a.xlsx")
-
-
-@pytest.mark.parametrize("above", [[], [["Exported by Foo"]], [["Subject", "M1"], [None], ["a remark"]]])
-def test_lines_above_the_table_are_skipped(above: list[list[str | None]]):
-    rows = [row + [None] * (3 - len(row)) for row in above] + [list(NUMBERS.columns), *NUMBERS.to_numpy().tolist()]
-    data = written(pd.DataFrame(rows, dtype=object), "excel", header=False, startrow=2)
-    table = check(tables.read(data, "a.xlsx"))
-    n = sum(row != [None] for row in above)
-    assert any(f"{n} lines before the header" in note for note in table.notes) == bool(above)
