@@ -167,12 +167,11 @@ def laps_where(
 def parts_of(laps: Any) -> npt.NDArray[np.int64]:
     """Return [L] qualifying part of each lap in FastF1's table, from 1; 0 if unknown or not applicable."""
     found = np.zeros(len(laps), np.int64)
-    source = getattr(laps, "session", None)
-    if source is None or source.name not in getattr(source, "_QUALI_LIKE_SESSIONS", ()):
+    try:
+        parts = laps.split_qualifying_sessions()
+    except (ValueError, IndexError):  # no qualifying session, or its status is unknown
         return found
-    if source.session_status is None or not len(source.session_status):
-        return found
-    for number, part in enumerate(laps.split_qualifying_sessions(), start=1):
+    for number, part in enumerate(parts, start=1):
         if part is not None:
             found[laps.index.isin(part.index)] = number
     return found

@@ -63,10 +63,8 @@ def tab(race: Race, found: Between) -> None:
 
 def traces(race: Race, found: Between) -> list[telemetry.Trace]:
     """Return the mean channels of both sides, as far as their positions are known."""
-    sides = zip(race.codes, found.won.laps, found.titles, found.names, strict=True)
-    drawn = [
-        (telemetry.trace(race.circuit, race.session, code, laps, title), name) for code, laps, title, name in sides
-    ]
+    sides = zip(found.sides, found.titles, found.names, strict=True)
+    drawn = [(telemetry.trace(race.circuit, race.session, *side, title), name) for side, title, name in sides]
     return [replace(one, code=name) for one, name in drawn if one is not None]
 
 

@@ -53,6 +53,11 @@ class Between:
     joint: tuple[tuple[int, int], ...] = ()
 
     @property
+    def sides(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Driver and laps of both sides, in the order of the pairs."""
+        return list(zip(self.codes, self.won.laps, strict=True))
+
+    @property
     def single(self) -> bool:
         """Whether a single pair of laps is compared."""
         return len(self.won.pairs) == 1

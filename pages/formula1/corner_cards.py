@@ -41,8 +41,7 @@ def measure(race: Race, found: Between) -> tuple[Corners, Corners] | None:
     """Return both sides' points and speeds in corners, joined by braking zone; None without corners."""
     if (joint := found.gains.get("joint")) is None:
         return None
-    sides = zip(race.codes, found.won.laps, strict=True)
-    one, other = (measure_corners(race.pick.place, code, numbers) for code, numbers in sides)
+    one, other = (measure_corners(race.pick.place, *side) for side in found.sides)
     return one.joined(found.joint, joint.names), other.joined(found.joint, joint.names)
 
 

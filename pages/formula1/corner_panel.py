@@ -38,7 +38,7 @@ def tab(race: Race, found: Between) -> None:
     if (joined := measure_joined(race, found)) is not None and (words := lifting(found, joined)):
         shell.finding(words)
     measure = one_of("Measure", WORDS, "minimum speed", key="corner", as_ids=True, row=True)
-    one, other = sides(race, found)
+    one, other = (measure_corners(race.pick.place, *side) for side in found.sides)
     table = compared(found, one, other, measure)
     shapes = dict.fromkeys(map(str, table.columns[2:6]), SHAPES.get(measure, "%.1f"))
     unit = MEASURED_IN[measure]
@@ -51,11 +51,6 @@ def tab(race: Race, found: Between) -> None:
             "A corner's window reaches halfway to its neighbours. Exit speed: 100 m after the corner. Differences in time are "
             f"corrected for fuel. Accurate to about ±{sample_spacing(race.train)} m. Tick a corner to see its telemetry."
         )
-
-
-def sides(race: Race, found: Between) -> list[Corners]:
-    """Return the corners of both sides, with a row for each pair of laps."""
-    return [measure_corners(race.pick.place, *side) for side in zip(race.codes, found.won.laps, strict=True)]
 
 
 def difference(found: Between, one: Corners, other: Corners, measure: str) -> Estimate:
@@ -101,14 +96,9 @@ def measure_pedals(place: Place, code: str, numbers: tuple[int, ...]) -> LapMeas
     return lap_measures(open_session(place), code, numbers)
 
 
-def pedal_sides(race: Race, found: Between) -> list[LapMeasures]:
-    """Return the pedals of both sides, with a row for each pair of laps."""
-    return [measure_pedals(race.pick.place, *side) for side in zip(race.codes, found.won.laps, strict=True)]
-
-
 def show_pedals(race: Race, found: Between) -> None:
     """Show pedal shares and speeds of both drivers with their difference."""
-    laps = pedal_sides(race, found)
+    laps = [measure_pedals(race.pick.place, *side) for side in found.sides]
     table = pedals(found.names, *laps)
     if table.empty:
         return

@@ -13,6 +13,7 @@ from gdm_studio.plot.figures.base import Figure
 from pages import lab
 from pages.formula1 import (
     compare,
+    corner_cards,
     corner_panel,
     differences,
     field,
@@ -84,16 +85,17 @@ def state_figures(race: Race, drivers: Sequence[DriverReading], names: list[str]
 
 def comparison_files(race: Race, found: Between) -> tuple[Figures, Tables]:
     """Return the files of Compare and Corners."""
+    place = race.pick.place
     drawn: Figures = {"Picture to share": lambda: share.draw(race, found)}
     tables: Tables = {"Time gained": partial(time_gained.as_table, found)}
     if len(traces := compare.traces(race, found)) == 2:
         drawn["Telemetry"] = lambda: compare.draw_telemetry(race, found, traces, tuple(telemetry.PANELS))
         tables["Telemetry"] = partial(telemetry.as_table, traces)
     if "corner" in found.gains:
-        sides = corner_panel.sides(race, found)
+        sides = [corner_cards.measure_corners(place, *side) for side in found.sides]
         tables["Corners"] = partial(corner_panel.every_difference, found, *sides)
         tables["Corners, lap by lap"] = partial(corner_panel.lap_by_lap, sides)
-    pedals = corner_panel.pedal_sides(race, found)
+    pedals = [corner_panel.measure_pedals(place, *side) for side in found.sides]
     tables["Driving style"] = partial(corner_panel.pedals, found.names, *pedals)
     tables["Driving style, lap by lap"] = partial(corner_panel.lap_by_lap, pedals)
     return drawn, tables

@@ -155,14 +155,7 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
             last = int(inside[-1])
             ink = {"size": 11, "color": style.colour}
             marks.append(note(code, float(found.laps[last]), float(line[last]), xanchor="left", xshift=4, font=ink))
-    shapes = [
-        shape(
-            "rect", (first - 0.5, last + 0.5), (0, 1), yref="paper", layer="below", fillcolor=BANDS[what], opacity=0.2
-        )
-        for first, last, what in found.flags
-    ]
-    flags = {what for *_, what in found.flags}
-    shaded = f" Shaded: {', '.join(sorted(flags))}." if flags else " No flags."
+    shapes, shaded = flagged_laps(found.flags, "below")
     caption = f"Thick: {' and '.join(dict.fromkeys(codes))}. Circles: pit stops.{shaded}"
     n_drivers = int(np.isfinite(values).any(axis=1).sum())
     alt = f"{KINDS[kind]}, {n_drivers} drivers, {len(found.laps)} laps."
@@ -172,6 +165,15 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
     }
     place: Dict = {"annotations": marks, "shapes": shapes, "margin": {"l": 8, "r": 42, "t": 8, "b": 8}}
     return figure(traces, caption, alt, 380, **axes, **place)
+
+
+def flagged_laps(flags: Sequence[tuple[int, int, str]], layer: str) -> tuple[list[Dict], str]:
+    """Return shapes over laps with flags, safety cars or rain, and words for the caption."""
+    shapes = [
+        shape("rect", (first - 0.5, last + 0.5), (0, 1), yref="paper", layer=layer, fillcolor=BANDS[what], opacity=0.2)
+        for first, last, what in flags
+    ]
+    return shapes, f" Shaded: {', '.join(sorted({what for *_, what in flags}))}." if flags else " No flags."
 
 
 def lap_seconds(session: Session, found: RaceHistory) -> np.ndarray:
@@ -347,7 +349,7 @@ def stints_table(session: Session) -> pd.DataFrame:
 
 
 def strategy(session: Session) -> Figure:
-    """Draw a bar for every set of tyres, with laps under safety cars and in rain."""
+    """Draw a bar for every set of tyres, and in a race laps with flags, safety cars or rain."""
     drivers = [driver for driver in session.drivers if len(driver.laps)]
     rows = [(row, stint) for row, driver in enumerate(drivers) for stint in stints(driver.laps)]
     traces: list[Dict] = []
@@ -364,15 +366,9 @@ def strategy(session: Session) -> Figure:
                  "hovertemplate": [f"{drivers[row].code} {name.lower()}<br>laps {stint.first} to {stint.last}<extra></extra>"
                                    for row, stint in here]}
             )  # fmt: skip
-    slow, wet = _neutralised(session), _in_rain(session)
-    shapes = [
-        shape("rect", (lap - 0.5, lap + 0.5), (0, 1), yref="paper", fillcolor=colour, opacity=0.35)
-        for colour, laps in (("#808696", slow), (BANDS["rain"], wet)) for lap in laps
-    ]  # fmt: skip
     race, last = is_race(session), max((stint.last for _, stint in rows), default=1)
-    shaded = f"Shaded: laps under a safety car or red flag ({len(slow)})." if slow else "No SC/VSC." if race else ""
-    shaded += f" Blue: rain on the first driver's laps {wet[0]} to {wet[-1]}." if wet else ""
-    caption = f"One bar per set of tyres; in {'finishing' if race else 'classification'} order. {shaded}"
+    shapes, shaded = flagged_laps(race_history(session).flags, "above") if race else ([], "")
+    caption = f"One bar per set of tyres; in {'finishing' if race else 'classification'} order.{shaded}"
     sides = rows_axis([driver.code for driver in drivers], range=[len(drivers) - 0.4, -0.6])
     place: Dict = {
         "xaxis": axis("lap", showgrid=False, range=[0.5, last + 0.5]),
@@ -382,21 +378,3 @@ def strategy(session: Session) -> Figure:
     }
     alt = f"Tyres of {len(drivers)} drivers: {len(rows)} stints."
     return figure(traces, caption, alt, 80 + 20 * len(drivers), **place, **key_above())
-
-
-def _in_rain(session: Session) -> list[int]:
-    """Return the first driver's laps in rain."""
-    laps = next(driver.laps for driver in session.drivers if len(driver.laps))
-    rain = [spell for spell in session.spells if spell.what == "rain"]
-    wet = [
-        any(one.start < end and one.end > start for one in rain)
-        for start, end in zip(laps.start, laps.end, strict=True)
-    ]
-    return [int(lap) for lap in laps.number[np.array(wet, bool)]]
-
-
-def _neutralised(session: Session) -> list[int]:
-    """Return the laps that a safety car or red flag disturbed for most drivers."""
-    every = [pd.Series(driver.laps.neutralised, driver.laps.number, dtype=float) for driver in session.drivers]
-    share = pd.concat(every).groupby(level=0).mean()
-    return [int(lap) for lap in share.index[share > 0.5]]

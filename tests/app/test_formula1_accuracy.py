@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import scores
 from pages.formula1.scores import CLUSTERS, MAJORITY, STATES, UNTRAINED
+from pages.ui import settings
 from tests.support.formula1_page import PAPER, visit
 
 pytestmark = pytest.mark.usefixtures("feed")
@@ -46,6 +47,9 @@ def test_tab_draws_fits_and_baselines(feed, monkeypatch):
     curves = [untyped(trace["y"]) for trace in figure["data"] if trace.get("mode") == "lines+markers"]
     assert len(curves) == 3
     assert all(np.isfinite(curve).all() for curve in curves)
+    app.session_state[settings.widget_key("view")] = "Export"
+    app.run()
+    assert set(scores.SCORES.values()) <= set(app.selectbox(key="formula1-export-figure").options)
 
 
 def _fitted(feed) -> AppTest:

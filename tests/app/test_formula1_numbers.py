@@ -137,7 +137,7 @@ def test_strategy_has_a_bar_for_every_set_of_tyres():
     drawn = {name: list(zip(bar["y"], bar["base"], bar["x"], bar["text"], strict=True)) for name, bar in bars.items()}
     assert drawn == {"Soft": [(1, 0.5, 4, "S")], "Medium": [(0, 0.5, 2, "M")], "Hard": [(0, 2.5, 2, "H")]}
     assert figure["layout"]["yaxis"]["ticktext"] == ["AAA", "BBB"]
-    assert "No SC/VSC" in figure["caption"]
+    assert "No flags" in figure["caption"]
 
 
 # ---- all drivers in one table ---------------------------------------------------------------------------------------

@@ -116,6 +116,13 @@ class FeedSession(SimpleNamespace):
         assert wanted == {"laps": True, "telemetry": True, "weather": True, "messages": True}
 
 
+class RaceLaps(pd.DataFrame):
+    """Laps of a session without parts."""
+
+    def split_qualifying_sessions(self) -> None:
+        raise ValueError("Session is not a qualifying session!")
+
+
 def feed_session(n_laps: int = 3, **changes: Any) -> FeedSession:
     """Return a FastF1 session of two drivers on the ring."""
     laps, positions, cars, results = [], {}, {}, []
@@ -139,7 +146,7 @@ def feed_session(n_laps: int = 3, **changes: Any) -> FeedSession:
         "event": {"EventName": "Ring Grand Prix", "Location": "Ringtown"},
         "api_path": "/static/2024/ring/race/",
         "session_info": {"Meeting": {"Circuit": {"Key": 7, "ShortName": "Ring"}}},
-        "laps": pd.concat(laps, ignore_index=True),
+        "laps": RaceLaps(pd.concat(laps, ignore_index=True)),
         "pos_data": positions,
         "car_data": cars,
         "results": pd.DataFrame(results, index=["1", "2"]),
