@@ -7,16 +7,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import GdmError
-from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.variants import infer_quickly
 from gdm_core.trials import Trials
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
 
 SNAPSHOT_BYTES = 40_000
 MAX_SNAPSHOTS = 100

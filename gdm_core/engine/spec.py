@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gdm_core
 from gdm_core.errors import ConfigError
-from gdm_core.models.base import StateModel
 from gdm_core.models.registry import FAMILIES, import_family
 from gdm_core.trials import Trials
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
 
 
 @dataclass(frozen=True, eq=False)
