@@ -38,7 +38,7 @@ Dynamics = Literal["noisy", "deterministic"]
 MixturePosterior = Literal["window", "linear", "previous"]
 
 _CPU = torch.device("cpu")
-_START_STEPS = 200  # of the 2-level fit
+_START_STEPS = 300  # of the 2-level fit
 _OWN_STEPS = 80
 _DETERMINISTIC_STEPS = 150
 PEAK_RATE = 0.01
