@@ -94,7 +94,7 @@ def test_unknown_device_raises_config_error():
         GDM(2, 2, n_steps=2, device="abacus").fit(recording())
 
 
-@pytest.mark.parametrize("change", [{"stickiness": 0.5}, {"temperature": 0.3}])
+@pytest.mark.parametrize("change", [{"stickiness": 0.5}, {"temperature": 0.3}, {"readout": "amortised"}])
 def test_changed_parameters_leave_the_original_alone(fitted, change):
     trial, before = as_trials(recording())[0], fitted.predict_proba(recording())
     changed = variants.with_parameters(fitted, **change)
@@ -102,6 +102,8 @@ def test_changed_parameters_leave_the_original_alone(fitted, change):
     np.testing.assert_allclose(states.sum(axis=1), 1, atol=1e-4)
     assert np.abs(states - variants.infer_quickly(fitted, trial)).max() > 1e-3
     np.testing.assert_array_equal(fitted.predict_proba(recording()), before)
+    with pytest.raises(ConfigError, match=r"cannot change n_states \(only: readout, stickiness, temperature\)"):
+        variants.with_parameters(fitted, n_states=3)
 
 
 def test_fixed_stickiness_cannot_be_learned_afterwards(fitted):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from datasets import nascar, regimes
-from gdm_core import GDM, load_model
+from gdm_core import ARHMM, GDM, load_model
 from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.compiled import guide
 from gdm_core.maths import hmm
@@ -63,14 +63,19 @@ def test_advancing_the_chain_equals_filtering():
     np.testing.assert_allclose(np.array(found).T, exact, atol=1e-6)
 
 
-SLOW = ("levels", "autoregressive", "rotations", "walk")
+QUICK = {(GDM, "variances"), (ARHMM, "rotations")}
+KINDS = [(family, kind) for family in (GDM, ARHMM) for kind in ("levels", "variances", "autoregressive", "rotations")]
+KINDS += [(GDM, "walk"), (ARHMM, "drift")]
 
 
-@pytest.mark.parametrize("kind", ["variances", *(pytest.param(k, marks=pytest.mark.bulk) for k in SLOW)])
-def test_gdm_finds_regimes(kind):
-    trials = regimes.simulate(kind, 1500, seed=3)
-    model = GDM(3, 2 if kind == "rotations" else trials.n_channels).fit(trials, calibrate=False)
-    assert matched_accuracy(np.asarray(trials[0].labels), model.predict(trials)[0]) > 0.95
+@pytest.mark.parametrize(
+    ("family", "kind"), [one if one in QUICK else pytest.param(*one, marks=pytest.mark.bulk) for one in KINDS]
+)
+def test_regimes_are_found(family, kind):
+    (trial,) = regimes.simulate(kind, 1500, seed=3 if family is GDM else 4)
+    n_latent = 2 if (family, kind) == (GDM, "rotations") else min(3, trial.n_channels)
+    model = family(3, n_latent, **({} if family is GDM else {"transitions": "sticky"})).fit(trial, calibrate=False)
+    assert matched_accuracy(model.predict(trial), trial.labels) > (0.95 if family is GDM else 0.98)
 
 
 @pytest.fixture(scope="module")

@@ -1,27 +1,12 @@
-"""Limits on fits, tables and labels."""
+"""Limits on tables and labels."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from datasets import tables
 from datasets.readers import annotations
-from gdm_core import Trial, Trials
-from gdm_core.engine import compare, sweep
-from gdm_core.engine.compare import Comparison
-from gdm_core.errors import ConfigError, DataError
-
-SHORT = Trials((Trial(np.zeros((30, 2), np.float32)),))
-
-
-def test_too_many_fits_raise_config_error():
-    few = {"family": "gdm", "base": {}, "grid": {}, "train": SHORT, "test": SHORT, "scorer": ""}
-    assert len(sweep.Sweep(**few, seeds=range(sweep.MAX_CELLS)).cells()) == sweep.MAX_CELLS
-    with pytest.raises(ConfigError, match=f"the limit is {sweep.MAX_CELLS}"):
-        sweep.Sweep(**few, seeds=range(sweep.MAX_CELLS + 1))
-    with pytest.raises(ConfigError, match=f"the limit is {compare.MAX_FITS}"):
-        Comparison({"A": ("gdm", {})}, range(compare.MAX_FITS + 1), SHORT, SHORT)
+from gdm_core.errors import DataError
 
 
 def test_too_many_trials_or_frames_raise_data_error():

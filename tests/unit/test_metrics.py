@@ -300,6 +300,8 @@ def test_record_exports_to_json_and_table(scores):
     assert plain["matched_accuracy"] == scores.matched_accuracy
     assert plain["baselines"]["k-means on steps"]["nmi"] == scores.baselines["k-means on steps"].nmi
     table = scores.table()
+    assert str(scores) == table
+    assert scores.to_frame().loc["matched_accuracy", scores.model] == scores.matched_accuracy
     name, value = scores.best_baseline("matched_accuracy")
     row = next(line for line in table.splitlines() if line.startswith("state accuracy, matched (one-to-one)"))
     assert f"{scores.matched_accuracy:.3f}" in row

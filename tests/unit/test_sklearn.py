@@ -23,7 +23,6 @@ from gdm_core import ARHMM, GDM, PDLDS, SLDS, GDMMixture, LabelModel, Trial
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES, import_family
-from gdm_core.models.variants import infer_quickly, with_parameters
 
 pytestmark = [
     pytest.mark.usefixtures("one_torch_thread"),
@@ -100,20 +99,6 @@ def test_failed_check_of_parameters_leaves_model_unfitted():
         model.set_params(n_states=0).fit(y)
     with pytest.raises(FitError, match="not fitted"):
         model.predict(y)
-
-
-def test_changed_parameter_leaves_the_original_alone():
-    y = noise(60, 2)
-    model = clone(SMALL["gdm"]).fit(y)
-    states = model.predict_proba(y)
-    quick = with_parameters(model, readout="amortised")
-    assert quick.config.readout == "amortised"
-    assert not np.array_equal(quick.predict_proba(y), states)
-    np.testing.assert_array_equal(model.predict_proba(y), states)
-    with pytest.raises(ConfigError, match=r"cannot change n_states \(only: readout, stickiness, temperature\)"):
-        with_parameters(model, n_states=3)
-    hard = clone(SMALL["arhmm"]).fit(y)
-    np.testing.assert_array_equal(infer_quickly(hard, Trial(y)), hard.predict_proba(y))
 
 
 @pytest.mark.parametrize("kind", OURS)

@@ -13,15 +13,6 @@ from gdm_core.models.scaling import Scaler
 from gdm_core.models.starts import candidate_states
 from gdm_core.models.switching.arhmm_em import ArhmmEM, find_lasting_states
 
-SLOW = ("levels", "variances", "autoregressive", "drift")
-
-
-@pytest.mark.parametrize("kind", ["rotations", *(pytest.param(kind, marks=pytest.mark.bulk) for kind in SLOW)])
-def test_arhmm_finds_regimes(kind):
-    (trial,) = regimes.simulate(kind, 1500, seed=4)
-    model = ARHMM(n_states=3, n_latent=min(3, trial.n_channels), transitions="sticky").fit(trial, calibrate=False)
-    assert matched_accuracy(model.predict(trial), trial.labels) > 0.98
-
 
 def test_near_tie_goes_to_states_that_last():
     """Rhythms: phases of a rhythm are states as well, but each lasts a few samples."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,9 +15,8 @@ from gdm_core.study.design import AFTER, BEFORE, DESIGN
 from gdm_core.study.methods import write_methods
 from gdm_core.study.sheet import match_sheet
 from gdm_core.study.structure import find_pooling
+from tests.support.real import recorded
 from tests.support.small_studies import valued
-
-COHORTS = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "cohort"
 
 
 def sheet(rows: dict[str, list[tuple[str, int]]], column: str, between: str) -> pd.DataFrame:
@@ -92,10 +88,7 @@ def test_pooled_experiments_are_noted_with_results():
 
 
 def test_published_experiments_are_a_question():
-    path = COHORTS / "behaviorflow" / "conditions.csv"
-    if not path.is_file():
-        pytest.skip(f"There is no sheet at {path}; GDM_TEST_DATA says where else it may be.")
-    frame = cohort_files.read_sheet(path)
+    frame = cohort_files.read_sheet(recorded("cohort/behaviorflow/conditions.csv"))
     frame = match_sheet(frame, frame["file"]).frame
     found = find_pooling(frame, "Condition", unit="Animal")
     assert (found.column, found.default) == ("Experiment", "CSI_SA")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,20 +11,13 @@ from datasets import cohort, cohort_files
 from gdm_core import GDM, Study
 from gdm_core.errors import ConfigError, DataError
 from tests.support import known_studies
-
-COHORTS = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "cohort"
-
-
-def needed(name: str) -> Path:
-    if not (COHORTS / name).is_dir():
-        pytest.skip(f"There is no cohort in {COHORTS / name}; GDM_TEST_DATA says where else it may be.")
-    return COHORTS / name
+from tests.support.real import recorded
 
 
 @pytest.fixture(scope="module")
 def mice() -> Study:
     """Return 306 recordings with the smoothed states of von Ziegler et al. (2024)."""
-    folder = needed("behaviorflow")
+    folder = recorded("cohort/behaviorflow")
     states, _ = cohort_files.read_states([folder / "labels_smoothed.npz"], 25)
     return Study.from_states(states, cohort_files.read_sheet(folder / "conditions.csv"), rate_hz=25)
 
@@ -65,7 +55,7 @@ def test_published_sessions_must_be_paired(mice):
 
 @pytest.fixture(scope="module")
 def nort() -> tuple[dict, pd.DataFrame]:
-    folder = needed("nort")
+    folder = recorded("cohort/nort")
     sheet = cohort_files.read_sheet(folder / "conditions.csv")
     recordings = cohort_files.read_recordings([folder / name for name in sheet["file"]], rate_hz=30.3)
     return recordings, sheet.astype({"session": str})
@@ -84,7 +74,7 @@ def test_dates_of_the_same_mice_do_not_differ(nort):
 
 
 def test_travelled_distance_is_alike_on_two_dates():
-    sheet = cohort_files.read_sheet(needed("nort") / "conditions.csv")
+    sheet = cohort_files.read_sheet(recorded("cohort/nort") / "conditions.csv")
     sheet = sheet.assign(exclude=np.where(sheet["animal"] == "empty", "yes", ""), session=sheet["session"].astype(str))
     study = Study.from_states({name: np.zeros(2, int) for name in sheet["file"]}, sheet)
     table = study.compare("distance_cm_per_min", "session", within="animal", n_permutations=4_999)

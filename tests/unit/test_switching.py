@@ -32,16 +32,6 @@ def recordings(seed=0, lengths=(110, 96, 40), missing=0.05):
     return trials
 
 
-@pytest.mark.parametrize(("model_class", "kind"), [(ARHMM, "sticky"), (SLDS, "recurrent")])
-def test_forecasts_beat_persistence(model_class, kind):
-    y = recordings(lengths=(200,), missing=0.0)[0]
-    model = model_class(n_states=3, transitions=kind, n_iter=15, n_restarts=2).fit(y)
-    forecast = model.forecast(y, horizon=3, n_paths=40, origins=np.arange(10, 190))
-    error = ((forecast.mean[:, 0] - y[11:191]) ** 2).mean()
-    persistence = ((y[10:190] - y[11:191]) ** 2).mean()
-    assert error < 0.5 * persistence
-
-
 @every_model
 def test_unobserved_data_adds_nothing_to_the_bound(model_class, kind):
     y, unseen = recordings(lengths=(96,))[0], np.full((20, 5), np.nan, np.float32)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import gdm_core
@@ -73,22 +71,3 @@ def test_sweep_fits_every_combination_and_seed(laps):
     assert model.params_ == {}
     with pytest.raises(ConfigError, match="ARHMM has no parameter stickyness"):
         gdm_core.sweep(model, {"stickyness": [0.1]}, *laps)
-
-
-def test_scores_print_and_export_a_table(laps):
-    scores = gdm_core.evaluate(ARHMM(**FEW).fit(laps[0]), *laps)
-    assert str(scores) == scores.table()
-    frame = scores.to_frame()
-    assert frame.columns[0] == scores.model
-    assert frame.loc["matched_accuracy", scores.model] == scores.matched_accuracy
-
-
-def test_study_takes_named_trials(laps):
-    trials = [replace(laps[0].slice(at, at + 40), name=f"m{at}") for at in (0, 40, 80, 120)]
-    sheet = pd.DataFrame({"recording": [one.name for one in trials], "group": list("aabb")})
-    model = ARHMM(**FEW)
-    recordings = {one.name: one for one in trials}
-    study = gdm_core.Study.fit(recordings, sheet, model, names=["to", "fro"])
-    assert len(study.measures()) >= len(trials)
-    assert model.params_ == {}
-    assert study.state_name(1) == "fro"
