@@ -35,6 +35,7 @@ from .readers.quality import (
 from .readers.roles import Role, check_roles, columns_with, describe_column, format_cell, guess_roles, numeric_values
 from .readers.source import Readable, open_source, path_within
 from .readers.timing import Clock, clock_from_steps, describe_times, nearest_sample, read_times, resample
+from .readers.transforms import find_skewed, is_composition, take_log_ratios, take_logs
 
 __all__ = [
     "EXAMPLE", "READABLE", "TEMPLATES", "Answers", "Clock", "Doubt", "QualityReport", "Role", "Table", "Understanding",
@@ -187,7 +188,10 @@ class Table:
         scores = self._read_values(tuple(columns_with(checked, Role.SCORE)))
         low = int(np.count_nonzero(scores < LOW_SCORE))
         few = tuple(names[j] for j in repeats.discrete)
-        return QualityReport(self.n_rows, tuple(qualities), low_scores=low, notes=tuple(notes), few_valued=few)
+        of_channels = tuple(columns_with(checked, Role.CHANNEL))
+        skewed = find_skewed(self._read_values(of_channels), of_channels)
+        parts = is_composition(self._read_values(names))
+        return QualityReport(self.n_rows, tuple(qualities), low, tuple(notes), few, skewed, parts)
 
     def to_trials(
         self,
@@ -198,6 +202,8 @@ class Table:
         drop_outliers: bool = False,
         position_is_channel: bool = True,
         units: Mapping[str, str] | None = None,
+        log: Sequence[str] = (),
+        log_ratio: bool = False,
     ) -> Trials:
         """Convert the table to Trials, one for each value of the group column; raise DataError in doubt.
 
@@ -209,6 +215,8 @@ class Table:
         drop_outliers   treat outliers as missing, before filling
         position_is_channel      use the two position columns as channels too
         units           channel -> unit that its name ends in; values are not converted
+        log             channels whose logarithms are fitted, for positive and skewed values
+        log_ratio       fit isometric log-ratios of all channels, for parts of a whole
         """
         checked = self._check_roles(roles)
         channels = self._channels(checked, position_is_channel)
@@ -229,6 +237,8 @@ class Table:
         placed = tuple(columns_with(checked, Role.POSITION))
         position = self._read_values(placed) if placed else None
         labels, label_names = self._labels(checked)
+        if log or log_ratio:
+            y, channels = take_log_ratios(y, channels) if log_ratio else take_logs(y, channels, log)
         named = tuple(with_unit(name, units[name]) if units and name in units else name for name in channels)
         trials: list[Trial] = []
         for group, rows in known.order.trials:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.engine.job import Progress
@@ -21,7 +21,7 @@ def suggest(
     trials: TrialsLike,
     models: str | Sequence[str] = MODELS,
     *,
-    n_latent: int | None = None,
+    n_latent: int | Literal["auto"] = "auto",
     states: Sequence[int] = tuple(range(1, MAX_STATES + 1)),
     seeds: Sequence[int] = SEEDS,
     progress: Progress | None = None,
@@ -32,17 +32,15 @@ def suggest(
 
     trials    a Trial, an array [T, N], several, or Trials
     models    one or several to compare, by name: "gdm", "arhmm-sticky", "rslds-sticky", ... (`gdm info` lists them)
-    n_latent  latent dimensions; by default 2, or 1 for a single channel
+    n_latent  latent dimensions; 'auto' takes as many as the data have
     states    numbers of states to try
     seeds     seeds of the fits to each half
     progress  called with the number of finished fits and the total
     engine    runs the fits; None for this process
     fixed     fixed parameters, for the models that have them
     """
-    data = as_trials(trials)
-    d = min(2, data.n_channels) if n_latent is None else n_latent
     names = (models,) if isinstance(models, str) else tuple(models)
-    question = SuggestQuestion(names, data, d, fixed, states, seeds)
+    question = SuggestQuestion(names, as_trials(trials), n_latent, fixed, states, seeds)
     return _suggest(question, engine, progress)
 
 

@@ -44,6 +44,8 @@ class QualityReport:
     low_scores   number of keypoints with a low score
     notes        sentences from the reader
     few_valued   channels with few distinct values
+    skewed       positive channels that suit logarithms
+    composition  whether the channels are parts of a whole, which suits log-ratios
     """
 
     n_samples: int
@@ -51,6 +53,8 @@ class QualityReport:
     low_scores: int = 0
     notes: tuple[str, ...] = ()
     few_valued: tuple[str, ...] = ()
+    skewed: tuple[str, ...] = ()
+    composition: bool = False
 
     @property
     def missing_share(self) -> float:

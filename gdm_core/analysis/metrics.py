@@ -19,6 +19,7 @@ from gdm_core.analysis.state_scores import StateScores, finite_states, state_bas
 from gdm_core.forecast import Forecast, coverage, outcomes, width
 from gdm_core.maths.gaps import ratio
 from gdm_core.models.extrapolation import describe_held_out
+from gdm_core.models.latent import principal_components
 from gdm_core.models.variants import format_call, make_untrained
 from gdm_core.text import for_json, plural
 from gdm_core.trials import UNLABELLED, Trial, Trials, TrialsLike, as_trials, labels_of
@@ -72,6 +73,7 @@ class Scores(StateScores, PredictionScores):
     elbo_*          nats per time step in the units of the data; `ar1_log_likelihood_*` of a linear AR(1)
     baselines       state scores of models without dynamics, and of the untrained model
     extrapolation   a sentence if the test trials leave the fitted range
+    left_out        a sentence if the latent dimensions leave out variance
     """
 
     model: str
@@ -91,6 +93,7 @@ class Scores(StateScores, PredictionScores):
     ar1_log_likelihood_test: float | None
     baselines: Mapping[str, StateScores] = field(default_factory=dict)
     extrapolation: str = ""
+    left_out: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; non-finite numbers become None."""
@@ -145,7 +148,7 @@ class Scores(StateScores, PredictionScores):
         text = [self.model + (f", posterior {self.posterior}" if self.posterior else "")]
         rows.insert(0, ("", "model", "baselines"))
         first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
-        notes = [self.extrapolation] if self.extrapolation else []
+        notes = filter(None, (self.extrapolation, self.left_out))
         return "\n".join(
             [*text, *(f"{words:{first}}  {own:{second}}  {line}".rstrip() for words, own, line in rows), *notes]
         )
@@ -251,6 +254,9 @@ def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: in
         "n_train": ours.n_samples,
         "n_test": theirs.n_samples,
         "extrapolation": describe_held_out(ours, theirs),
+        "left_out": ""
+        if _posterior_name(model) == "linear"  # whose states follow all channels
+        else principal_components(ours).describe_left_out(model.config.n_latent),
     }
     yield {
         "elbo_test": model.score(theirs),

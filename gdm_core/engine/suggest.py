@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -19,6 +19,7 @@ from gdm_core.engine.runner import LocalEngine, Runner
 from gdm_core.engine.spec import config_text
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.models.extrapolation import describe_held_out
+from gdm_core.models.latent import principal_components
 from gdm_core.models.registry import NAMED_MODELS, TITLES, available, import_family
 from gdm_core.trials import Trials
 
@@ -42,7 +43,7 @@ class SuggestQuestion:
 
     models: Sequence[str]
     trials: Trials
-    n_latent: int = 2
+    n_latent: int | Literal["auto"] = "auto"
     fixed: Mapping[str, Any] = field(default_factory=dict)
     states: Sequence[int] = tuple(range(1, MAX_STATES + 1))
     seeds: Sequence[int] = SEEDS
@@ -57,12 +58,17 @@ class SuggestQuestion:
             raise ConfigError(f"{', '.join(self.models)} has no parameter {', '.join(sorted(unknown))}.")
         if len(set(self.states)) < 2 or min(self.states) < 1:
             raise ConfigError(f"states is {list(self.states)}; give at least two different numbers, each at least 1.")
-        if not 1 <= self.n_latent <= self.trials.n_channels:
+        if not 1 <= self.n_dimensions <= self.trials.n_channels:
             raise ConfigError(
                 f"n_latent (D) is {self.n_latent} but the data has {self.trials.n_channels} channel(s); it must be from 1 to that."
             )
         if not self.seeds:
             raise ConfigError("seeds is empty; at least one fit of each setting is needed.")
+
+    @cached_property
+    def n_dimensions(self) -> int:
+        """Latent dimensions of all fits."""
+        return principal_components(self.trials).choose_latent() if self.n_latent == "auto" else self.n_latent
 
     @cached_property
     def read(self) -> Trials:
@@ -85,7 +91,7 @@ class SuggestQuestion:
         """Return the family of a model and its parameters, except the number of states."""
         family, given = NAMED_MODELS[model]
         fixed = {name: value for name, value in self.fixed.items() if name in _parameters(model)}
-        return {"family": family, **given, "n_latent": self.n_latent, **fixed}
+        return {"family": family, **given, "n_latent": self.n_dimensions, **fixed}
 
     @cached_property
     def settings(self) -> dict[str, tuple[str, dict[str, Any]]]:

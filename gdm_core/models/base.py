@@ -10,6 +10,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self, overload
 
@@ -26,6 +27,7 @@ from gdm_core.models.collapse import find_collapsed, may_have_collapsed
 from gdm_core.models.estimator import Array as Array
 from gdm_core.models.estimator import Estimator
 from gdm_core.models.extrapolation import describe_extrapolation
+from gdm_core.models.latent import principal_components
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
@@ -136,7 +138,7 @@ class StateModel(Estimator, ABC):
             raise ConfigError(
                 f"n_latent (D) is {d} but the data has {trials.n_channels} channels; choose n_latent <= {trials.n_channels}."
             )
-        n_seen = sum(int(np.isfinite(trial.y).sum()) for trial in trials) // trials.n_channels
+        n_seen = _count_seen(trials)
         least = _SAMPLES_PER_INPUT * k * (d + 1)
         if n_seen < least:  # noise alone would fit, to held-out scores of thousands of nats below chance
             raise ConfigError(
@@ -176,9 +178,15 @@ class StateModel(Estimator, ABC):
         recorded = as_trials(trials)
         self.repeats_ = self._find_repeats(recorded)
         data = self._as_fitted(recorded)
-        if self.repeats_ is not None and (found := self.repeats_.describe(recorded[0].channels)):
-            warnings.warn(f'Repeated values: {"; ".join(found)}. repeats="keep" fits them.', FitWarning, stacklevel=2)
+        if self.repeats_ is not None and (repeated := self.repeats_.describe(recorded[0].channels)):
+            warnings.warn(
+                f'Repeated values: {"; ".join(repeated)}. repeats="keep" fits them.', FitWarning, stacklevel=2
+            )
         self._check_lengths(data)
+        if config.n_latent == "auto":
+            allowed = max(1, _count_seen(data) // (_SAMPLES_PER_INPUT * config.n_states) - 1)
+            found = principal_components(data).choose_latent()
+            self._fitted_config = config = replace(config, n_latent=min(found, allowed))
         self._check_trials(data)
         self.scaler_, self.factors_, ys = prepare(data, config.n_latent)
         self._remember_data(recorded[0])
@@ -428,3 +436,8 @@ class StateModel(Estimator, ABC):
             result = verb(self._scaler.apply(y))
             results.append(result if rows is None else result[rows])
         return results[0] if is_single(data) else results
+
+
+def _count_seen(trials: Trials) -> int:
+    """Return the observed samples of an average channel."""
+    return sum(int(np.isfinite(trial.y).sum()) for trial in trials) // trials.n_channels

@@ -9,7 +9,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,18 @@ import numpy.typing as npt
 from gdm_core.errors import FitError
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, StateModel
-from gdm_core.models.parameters import OUTLIERS, REPEATS, Configuration, Outliers, Repeated, one_of, parameter, whole
+from gdm_core.models.parameters import (
+    AUTO_LATENT,
+    LATENT,
+    OUTLIERS,
+    REPEATS,
+    Configuration,
+    Outliers,
+    Repeated,
+    one_of,
+    parameter,
+    whole,
+)
 from gdm_core.models.progress import Progress, Status
 
 PATIENCE = 3
@@ -30,7 +41,9 @@ class EMConfig(Configuration):
     """Parameters of every model fitted by EM."""
 
     n_states: int = parameter(4, "Number of states (K).", whole(), "K")
-    n_latent: int = parameter(2, "Dimensions of the latent path (D).", whole(), "D")
+    n_latent: int | Literal["auto"] = parameter(
+        "auto", f"Dimensions of the latent path (D): {AUTO_LATENT}", LATENT, "D"
+    )
     _: KW_ONLY
     outliers: Outliers = parameter("keep", OUTLIERS, one_of(Outliers))
     repeats: Repeated = parameter("auto", REPEATS, one_of(Repeated))

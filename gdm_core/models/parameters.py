@@ -68,6 +68,11 @@ def parameter(default: Value, about: str, allowed: Allowed | None = None, symbol
     return field(default=default, metadata={"about": about, "allowed": allowed, "symbol": symbol})
 
 
+LATENT = Allowed(lambda d: d == "auto" or whole().holds(d), "'auto' or a whole number of at least 1")
+AUTO_LATENT = (
+    "'auto' takes the number of channels up to 4; of more, components that explain 95% of the variance, 2 to 8."
+)
+
 Outliers = Literal["keep", "ignore"]
 OUTLIERS = (
     "'ignore' counts isolated values far from their neighbours in time as missing. Scores of the two settings are not "
@@ -93,6 +98,12 @@ class Configuration:
             allowed, symbol = one.metadata.get("allowed"), one.metadata.get("symbol")
             if allowed is not None and not (value is None and one.default is None):
                 allowed.require(f"{one.name} ({symbol})" if symbol else one.name, value)
+
+    @property
+    def n_dimensions(self) -> int:
+        """Latent dimensions (D) of a fit, which has replaced 'auto'."""
+        found: int = vars(self)["n_latent"]
+        return found
 
 
 def parameters_of(config: Callable[P, Any]) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:

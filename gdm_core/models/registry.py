@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gdm_core.errors import ConfigError
 
@@ -73,7 +73,7 @@ def available() -> tuple[str, ...]:
     return tuple(NAMED_MODELS)
 
 
-def build(name: str, n_states: int, n_latent: int, seed: int = 0, **changes: Any) -> StateModel:
+def build(name: str, n_states: int, n_latent: int | Literal["auto"], seed: int = 0, **changes: Any) -> StateModel:
     """Create an unfitted model; `changes` are further parameters of its family."""
     if name not in available():
         raise ConfigError(f"There is no model {name!r}; choose one of {', '.join(available())}.")

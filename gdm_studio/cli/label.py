@@ -53,8 +53,7 @@ def label(options: argparse.Namespace) -> int:
     train = tuple(trial for trial, part in zip(trials, labels, strict=True) if (part >= 0).any())
     if not train:
         raise DataError(f"{options.marks} has no labelled clips.")
-    n_channels = trials.n_channels
-    latent = resolve_latent(options.latent or min(6, n_channels), n_channels, train[0].name)
+    latent = resolve_latent(options.latent or min(6, trials.n_channels), trials, train[0].name)
     model = GDM(n_states=options.states, n_latent=latent, posterior="linear", seed=options.seed)
     for _ in model.fit_iter(train, calibrate=False):
         pass

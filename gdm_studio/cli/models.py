@@ -12,10 +12,10 @@ from typing import Any, get_args
 import numpy as np
 
 from gdm_core.errors import ConfigError
+from gdm_core.models.latent import principal_components
 from gdm_core.models.parameters import Repeated
+from gdm_core.trials import Trials
 from gdm_studio.cli.shared import Bar, add_data_options, add_scale_option, print_json, read_trials, summarise
-
-DEFAULT_LATENT = 2
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_latent_option(parser: argparse.ArgumentParser) -> None:
         "--latent",
         type=int,
         metavar="D",
-        help="latent dimensions, at most the number of channels (default: 2, for windows 6)",
+        help="latent dimensions, at most the number of channels (default: as many as the data have, for windows 6)",
     )
 
 
@@ -42,13 +42,13 @@ def add_repeats_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def resolve_latent(n_latent: int | None, n_channels: int, name: str) -> int:
+def resolve_latent(n_latent: int | None, trials: Trials, name: str) -> int:
     """Return the latent dimensions; raise ConfigError if the data `name` has too few channels."""
     if n_latent is None:
-        return min(DEFAULT_LATENT, n_channels)
-    if not 1 <= n_latent <= n_channels:
+        return principal_components(trials).choose_latent()
+    if not 1 <= n_latent <= trials.n_channels:
         raise ConfigError(
-            f"--latent is {n_latent}; it must be from 1 to the number of channels, which is {n_channels} in {name}."
+            f"--latent is {n_latent}; it must be from 1 to the number of channels, which is {trials.n_channels} in {name}."
         )
     return n_latent
 
@@ -93,7 +93,7 @@ def fit(options: argparse.Namespace) -> int:
     from gdm_core.models.registry import build
 
     trials = summarise(read_trials(options), options)
-    latent = resolve_latent(options.latent, trials.n_channels, options.data.name)
+    latent = resolve_latent(options.latent, trials, options.data.name)
     optional = {"temperature": options.temperature, "stickiness": options.stickiness}
     given = {name: value for name, value in optional.items() if value is not None}
     if options.repeats != "auto":
@@ -105,6 +105,9 @@ def fit(options: argparse.Namespace) -> int:
         bar.update(progress.step, f"ELBO {progress.elbo:.3f}")
     bar.close()
     model.raise_if_failed()
+    left_out = principal_components(trials).describe_left_out(latent)
+    if left_out:
+        print(left_out, file=sys.stderr)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     model.save(options.out)
     result = {
@@ -116,6 +119,8 @@ def fit(options: argparse.Namespace) -> int:
         "trials": len(trials),
         "samples": trials.n_samples,
         "channels": list(trials[0].channels),
+        "n_latent": latent,
+        "left_out": left_out,
     }
     if options.json:
         print_json(result)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import numpy as np
+
 from gdm_core.engine.estimate import Estimate, format_duration
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.text import first_of, for_json
@@ -40,6 +42,8 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=float, metavar="HZ", help="samples per second (default: from a time column, else 1)"
     )
+    parser.add_argument("--log", type=split_names, default=[], help="channels to fit as logarithms, comma-separated")
+    parser.add_argument("--log-ratio", action="store_true", help="fit all channels as log-ratios, for parts of a whole")
     add_answer_option(parser)
     parser.add_argument("--sheet", help="sheet of a workbook (default: the first with numbers)")
 
@@ -136,12 +140,18 @@ def split_names(text: str) -> list[str]:
 def read_trials(options: argparse.Namespace) -> Trials:
     """Read the table and print to stderr how its columns were interpreted."""
     from datasets import tables
+    from datasets.readers.transforms import find_skewed, is_composition
 
     table = tables.read(options.data, sheet=options.sheet, answers=dict(options.answer))
     roles = _roles(table, options.columns, options.trial_column)
-    trials = table.to_trials(roles, rate_hz=options.rate)
+    trials = table.to_trials(roles, rate_hz=options.rate, log=options.log, log_ratio=options.log_ratio)
     for line in _describe_reading(table, roles, trials):
         print(line, file=sys.stderr)
+    y = np.concatenate([trial.y for trial in trials])
+    if is_composition(y):
+        print("The channels are parts of a whole; --log-ratio suits them.", file=sys.stderr)
+    elif skewed := find_skewed(y, trials[0].channels):
+        print(f"Positive and skewed channels: --log {','.join(skewed)} suits them.", file=sys.stderr)
     return trials
 
 

@@ -229,8 +229,7 @@ def _open_study(options: argparse.Namespace) -> Study:
     if options.scale != "samples":
         trials = summarise(Trials(tuple(recordings.values()), "recordings"), options)
         recordings = dict(zip(recordings, trials, strict=True))
-    name, first = next(iter(recordings.items()))
-    latent = resolve_latent(options.latent, first.n_channels, name)
+    latent = resolve_latent(options.latent, Trials(tuple(recordings.values())), next(iter(recordings)))
     model = build(options.model or "gdm", options.states, latent, options.seed)
     study = Study.fit(recordings, sheet, model)
     return replace(study, preparation=(*sentences, *study.preparation))

@@ -70,7 +70,7 @@ def suggest(options: argparse.Namespace) -> int:
         if choice.scale is not None and options.models is None:
             return _suggest_windows(choice, recordings.n_channels, options)
     trials = summarise(recordings, options)
-    latent = resolve_latent(options.latent, trials.n_channels, options.data.name)
+    latent = resolve_latent(options.latent, trials, options.data.name)
     fixed = {} if options.repeats == "auto" else {"repeats": options.repeats}
     question = suggesting.SuggestQuestion(
         options.models, trials, latent, fixed, states=options.states, seeds=tuple(range(options.seeds))

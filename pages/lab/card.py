@@ -73,6 +73,10 @@ def show_scorecard(view: View, rows_of: Rows) -> list[Score]:
             shell.error("Scoring failed", content.message, retry=f"{view.page}-rescore", again=again)
         if view.dataset.quality:
             shell.quiet(f"{view.dataset.quality[:1].upper()}{view.dataset.quality[1:]}")
+        # States by position follow all channels, whatever D is.
+        lost = view.dataset.describe_left_out(view.spec.config["n_latent"])
+        if lost and view.spec.config.get("posterior") != "linear":
+            shell.quiet(lost)
         with st.container(key="gdm-progress"):
             live.show_cancel(view.fit, view.page)
             live.draw_panels(view.fit, live.make_progress)

@@ -16,6 +16,7 @@ from datasets.splits import is_part, usable
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule, fit_bout_rule
 from gdm_core.analysis.first_guess import SliderStart, suggest
 from gdm_core.models.extrapolation import describe_held_out
+from gdm_core.models.latent import principal_components
 from gdm_core.trials import Trial, Trials, describe_missing
 from gdm_core.units import Unit, unit_for
 from pages.lab.naming import LabelNames, words_of
@@ -199,6 +200,10 @@ class Dataset:
         repeated = (f"{line[0].upper()}{line[1:]}." for line in self.train.repeats.describe(self.train[0].channels))
         outside = describe_held_out(self.train, self.test)
         return " ".join(filter(None, (describe_missing(self.trials), *repeated, outside)))
+
+    def describe_left_out(self, n_latent: int) -> str:
+        """Return a sentence about the variance that D dimensions leave out; "" without any."""
+        return principal_components(self.train).describe_left_out(n_latent, MOST_LATENT)
 
     def title(self, index: int) -> str:
         trial = self.trials[index]

@@ -357,6 +357,16 @@ def test_answer_about_the_format_reads_the_file_again(engine, name, content, que
     assert f"answers={{'{question}': '{answer}'}}" in script_of(app)
 
 
+def test_logarithms_of_skewed_channels_are_fitted_when_asked(engine):
+    y = np.exp(np.random.default_rng(0).normal(size=(600, 2)))
+    app = uploaded("skewed.csv", pd.DataFrame(y, columns=["a", "b"]).to_csv(index=False).encode())
+    assert "skewed" in html(app)
+    control(app, "toggle", "log").set_value(True).run()
+    app.button(key="fit").click().run()
+    fitted = [job for job in engine.jobs if job.name == "fit"][-1].work.trials[0]
+    assert fitted.channels == ("log a", "log b")
+
+
 def test_repeats_are_named_and_few_values_can_be_left_out(engine):
     table = pd.read_csv(io.BytesIO(waves(600, 20.0)))
     table["slow"] = np.repeat(np.random.default_rng(0).standard_normal(60), 10)

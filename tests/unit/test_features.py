@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datasets import mice
+from datasets import mice, regimes
 from datasets.features import body_axis
 from datasets.readers.pose import KeypointTable
-from gdm_core.analysis.first_guess import principal_components, suggest
+from gdm_core import GDM
+from gdm_core.analysis.first_guess import suggest
 from gdm_core.errors import DataError
-from gdm_core.trials import Trial, Trials
+from gdm_core.models.latent import principal_components
+from gdm_core.trials import Trial, Trials, as_trials
 
 PARTS = ("nose", "neck", "left hip", "right hip", "tail base")
 BODY = np.array([[60.0, 40.0, 10.0, 10.0, 0.0], [0.0, 0.0, 12.0, -12.0, 0.0]])  # ahead, to the left
@@ -146,6 +148,25 @@ def test_components_equal_eigendecomposition():
     )
     with pytest.raises(DataError, match="is constant"):
         principal_components(Trials((Trial(np.ones((9, 2))),)))
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (np.random.default_rng(0).normal(size=(200, 1)), 1),
+        (regimes.simulate("autoregressive", 500, seed=3)[0].y, 4),  # three components explain more than 95%
+        (regimes.simulate("rotations", 500)[0].y, 2),
+        (np.random.default_rng(0).normal(size=(500, 20)), 8),
+    ],
+    ids=["one channel", "few channels", "six channels of a plane", "noise in 20 channels"],
+)
+def test_latent_dimensions_follow_the_data(y, expected):
+    model = GDM(n_states=2, n_steps=1).fit(y, calibrate=False)
+    assert model.config.n_latent == expected
+    assert model.get_params()["n_latent"] == "auto"
+    pca = principal_components(as_trials(y))
+    assert not pca.describe_left_out(expected)
+    assert expected == 1 or "of the variance" in pca.describe_left_out(expected - 1)
 
 
 def test_suggestions_follow_labels_and_clusters():

@@ -29,13 +29,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::gdm_core.errors.FitWarning"),  # fits of a few steps
 ]
 
-EM: dict[str, Any] = {"n_states": 2, "n_latent": 1, "n_iter": 2, "n_restarts": 1}
+EM: dict[str, Any] = {"n_states": 2, "n_iter": 2, "n_restarts": 1}
 SMALL: dict[str, Any] = {
-    "gdm": GDM(n_states=2, n_latent=1, n_steps=4),
+    "gdm": GDM(n_states=2, n_steps=4),
     "arhmm": ARHMM(**EM),
     "slds": SLDS(**EM),
     "pdlds": PDLDS(**EM),
-    "gdm_mixture": GDMMixture(n_states=2, n_latent=1, n_steps=2),
+    "gdm_mixture": GDMMixture(n_states=2, n_steps=2),
 }
 OURS = [import_family(family) for family, (module, _) in FAMILIES.items() if module.startswith("gdm_core")]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -62,15 +64,23 @@ def nort() -> tuple[dict, pd.DataFrame]:
 
 
 @pytest.mark.bulk
-def test_dates_of_the_same_mice_do_not_differ(nort):
+def test_sessions_in_random_order_do_not_differ(nort):
     recordings, sheet = nort
     study = Study.fit(recordings, sheet, GDM(n_states=6, n_latent=3, n_steps=150))
     assert sorted(study.sheet.set_aside) == ["nort_20251003_trial33.npz", "nort_20251024_trial33.npz"]
     path = study.compare("distance_cm_per_min", "session", within="animal", n_permutations=1_999)
     assert path["p"][0] > 0.3
-    assert study.flow("session", within="animal", n_permutations=999).p > 0.05
-    for measure in ("usage", "bouts_per_min", "mean_bout_s"):
-        assert study.compare(measure, "session", within="animal", n_permutations=999)["p_holm"].min() > 0.05
+    rng, found, frame = np.random.default_rng(0), [], study.sheet.frame
+    first, second = sorted(frame["session"].unique())
+    for _ in range(20):
+        swapped = [animal for animal in frame["animal"].unique() if rng.random() < 0.5]
+        exchanged = frame["session"].map({first: second, second: first})
+        session = exchanged.where(frame["animal"].isin(swapped), frame["session"])
+        other = replace(study, sheet=replace(study.sheet, frame=frame.assign(session=session)))
+        asked = {"within": "animal", "n_permutations": 199}
+        found.append([other.flow("session", **asked).p])
+        found[-1] += [other.compare(m, "session", **asked)["p_holm"].min() for m in ("usage", "bouts_per_min")]
+    assert (np.array(found) <= 0.05).sum(axis=0).max() <= stats.binom.ppf(0.999, 20, 0.05)
 
 
 def test_travelled_distance_is_alike_on_two_dates():

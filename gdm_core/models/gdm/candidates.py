@@ -77,7 +77,7 @@ def _autoregressive_states(rows: Rows, config: GDMConfig, seed: int) -> torch.Te
     if rows.known is not None:
         y = torch.where(rows.known > 0, y, torch.nan)
     trials = np.split(y.numpy(force=True), begins[begins > 0])
-    states = find_lasting_states(trials, config.n_states, config.n_latent, seed, rows.noise_floor)
+    states = find_lasting_states(trials, config.n_states, config.n_dimensions, seed, rows.noise_floor)
     return torch.as_tensor(states).to(rows.past)
 
 

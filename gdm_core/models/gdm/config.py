@@ -7,6 +7,8 @@ from typing import Literal
 
 from gdm_core.errors import ConfigError
 from gdm_core.models.parameters import (
+    AUTO_LATENT,
+    LATENT,
     OUTLIERS,
     REPEATS,
     Allowed,
@@ -32,7 +34,9 @@ class SoftConfig(Configuration):
     """Parameters of every model with soft states."""
 
     n_states: int = parameter(4, "Number of states (K).", whole(most=64), "K")
-    n_latent: int = parameter(2, "Dimensions of the latent position (D).", whole(), "D")
+    n_latent: int | Literal["auto"] = parameter(
+        "auto", f"Dimensions of the latent position (D): {AUTO_LATENT}", LATENT, "D"
+    )
     temperature: float = parameter(
         0.99, "Softness of the states (tau); small values approach hard switching.", TEMPERATURE, "tau"
     )

@@ -300,7 +300,7 @@ def first_fit(
     """Yield the steps of a 2-level fit with its module; raise FitError if it diverges."""
     model = GDM._from_config(config)
     model.scaler_, model.repeats_ = scaler, repeats
-    model.factors_ = FactorModel.fit(ys, config.n_latent)
+    model.factors_ = FactorModel.fit(ys, config.n_dimensions)
     for progress in model._fit(ys):
         yield progress, model._net
     if model.status_ is Status.FAILED:

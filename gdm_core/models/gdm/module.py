@@ -49,7 +49,7 @@ class GdmModule(nn.Module):
 
     def __init__(self, n_channels: int, config: GDMConfig, lasting: bool = False) -> None:
         super().__init__()
-        k, d, n = config.n_states, config.n_latent, n_channels
+        k, d, n = config.n_states, config.n_dimensions, n_channels
         self.projection = nn.Parameter(torch.zeros(d, n))  # F
         # Per state: S_k, b_k, and mu_k for the first row of a trial.
         self.dynamics = nn.Parameter(torch.zeros(k, d + 2, n))

@@ -139,7 +139,7 @@ class PreviousPosterior(StickyPosterior):
     """Posterior of the paper's Appendix C: logits = W x_{t-1} + B z_{t-1} + b, and b_1 for the first row of a trial."""
 
     def __init__(self, n_channels: int, config: GDMConfig) -> None:
-        super().__init__(config.n_latent, config)
+        super().__init__(config.n_dimensions, config)
         self.initial = nn.Parameter(torch.zeros(config.n_states))  # b_1
 
     def forward(self, rows: Rows, x: Tensor) -> Tensor:
@@ -165,10 +165,10 @@ class WindowPosterior(PosteriorNetwork):
 
     def __init__(self, n_channels: int, config: GDMConfig, n_encoded: int = 0) -> None:
         super().__init__()
-        k, width, m = config.n_states, 2 * config.n_latent, config.n_hidden
+        k, width, m = config.n_states, 2 * config.n_dimensions, config.n_hidden
         self.weight = nn.Parameter(torch.zeros(width, k))
         self.bias = nn.Parameter(torch.zeros(k))
-        self.register_buffer("move_scale", torch.ones(config.n_latent))
+        self.register_buffer("move_scale", torch.ones(config.n_dimensions))
         self.hidden_weight = nn.Parameter(torch.zeros(width, m))
         self.encoded_weight = nn.Parameter(torch.zeros(n_encoded, m)) if n_encoded else None
         self.hidden_bias = nn.Parameter(torch.zeros(m))
@@ -229,7 +229,7 @@ class BiGruPosterior(SequencePosterior):
     def __init__(self, n_channels: int, config: GDMConfig) -> None:
         each = max(1, config.n_hidden // 2)
         super().__init__(n_channels, config, 2 * each)
-        self.gru = Gru(2 * config.n_latent, each, both_ways=True)
+        self.gru = Gru(2 * config.n_dimensions, each, both_ways=True)
 
     def encode(self, features: Tensor, rows: Rows) -> Tensor:
         encoded: Tensor = self.gru(features, rows)
@@ -249,7 +249,7 @@ class TransformerPosterior(SequencePosterior):
     def __init__(self, n_channels: int, config: GDMConfig) -> None:
         width = _HEADS * max(1, -(-config.n_hidden // _HEADS))
         super().__init__(n_channels, config, width)
-        self.to_heads = nn.Parameter(torch.zeros(2 * config.n_latent, 3 * width))  # queries, keys, values
+        self.to_heads = nn.Parameter(torch.zeros(2 * config.n_dimensions, 3 * width))  # queries, keys, values
         self.distance = nn.Parameter(torch.zeros(_HEADS, 2 * BAND + 1))
         self.mix = nn.Parameter(torch.zeros(width, width))
 

@@ -64,16 +64,16 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: T
         normal = torch.randn(values.shape, generator=generator).to(values)
         values = values + normal * torch.as_tensor(rows.noise_floor).to(values)
     # Noise must not hide the size of steps, so channels are weighted unless states depend on positions.
-    module.projection.copy_(whitening_projection(values, config.n_latent, config.effective_posterior != "linear"))
+    module.projection.copy_(whitening_projection(values, config.n_dimensions, config.effective_posterior != "linear"))
     x, moved, move_scale = _moves(module, rows, rows.past)
     features = torch.cat([x, moved / move_scale], -1)
     if member is None:
-        seen, steps, scale = _moves(module, rows, values)
-        clustered = (
-            seen if config.effective_posterior == "linear" else torch.cat([steps / scale, _POSITION_WEIGHT * seen], -1)
-        )
+        clustered, n_tries = values, 4  # by the channels that a linear posterior sees, as they are
+        if config.effective_posterior != "linear":
+            seen, steps, scale = _moves(module, rows, values)
+            clustered, n_tries = torch.cat([steps / scale, _POSITION_WEIGHT * seen], -1), 2
         labels = torch.as_tensor(
-            cluster_samples(clustered.numpy(force=True), config.n_states, seed, n_tries=2), device=x.device
+            cluster_samples(clustered.numpy(force=True), config.n_states, seed, n_tries), device=x.device
         )
         member = nn.functional.one_hot(labels, config.n_states).to(x.dtype)
 

@@ -38,7 +38,7 @@ class LinearTransition(nn.Module):
             self.log_scale = nn.Parameter(torch.tensor(math.log(_START_SCALE)))
         else:
             self.register_buffer("fixed_scale", torch.tensor(float(scale)))
-        self.weight = nn.Parameter(torch.zeros(config.n_latent, config.n_states))  # R
+        self.weight = nn.Parameter(torch.zeros(config.n_dimensions, config.n_states))  # R
         self.bias = nn.Parameter(torch.zeros(config.n_states))  # r
 
     @property
@@ -103,7 +103,7 @@ class NetworkTransition(LinearTransition):
 
     def __init__(self, config: GDMConfig) -> None:
         super().__init__(config)
-        self._add_units(config.n_latent, config.n_hidden, config.n_states)
+        self._add_units(config.n_dimensions, config.n_hidden, config.n_states)
 
     def _add_units(self, n_inputs: int, width: int, n_states: int) -> None:
         self.hidden_weight = nn.Parameter(torch.zeros(n_inputs, width))  # U

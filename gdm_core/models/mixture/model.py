@@ -53,7 +53,6 @@ _SLOW = 0.03  # relative rate of dynamics and transitions
 class GDMMixtureConfig(SoftConfig):
     """Every parameter of a `GDMMixture`."""
 
-    n_latent: int = parameter(2, "Dimensions of the latent path (D).", whole(), "D")
     dynamics: Dynamics = parameter(
         "noisy",
         "'noisy' adds noise to x, different for each state; with 'deterministic', z determines x (paper, equation 2.2).",

@@ -110,7 +110,7 @@ class MixtureModule(nn.Module):
         self, n_channels: int, config: GDMConfig, deterministic: bool = False, posterior: str | None = None
     ) -> None:
         super().__init__()
-        k, d, n = config.n_states, config.n_latent, n_channels
+        k, d, n = config.n_states, config.n_dimensions, n_channels
         self.deterministic = deterministic
         self.emission = nn.Parameter(torch.zeros(n, d))  # C
         self.offset = nn.Parameter(torch.zeros(n))  # d

@@ -67,7 +67,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _algorithm(self, ys: list[Array], fitted: bool = False) -> em.PdldsEM:
         observed = Observed.prepare(ys, self._noise_floor)
-        series = em.Series.prepare(ys, self.config.n_latent, observed)
+        series = em.Series.prepare(ys, self.config.n_dimensions, observed)
         return em.PdldsEM(observed, series, self._prior_with(series.noise_scale))
 
     def _first_parameters(self, algorithm: em.PdldsEM) -> tuple[Parameters, Posterior]:

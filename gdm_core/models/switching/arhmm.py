@@ -32,7 +32,6 @@ Kind = Literal["stationary", "sticky", "recurrent_only"]
 class ARHMMConfig(EMConfig):
     """Parameters of an `ARHMM`."""
 
-    n_latent: int = parameter(2, "Principal components that the dynamics see (D).", whole(), "D")
     _: KW_ONLY
     lags: int = parameter(1, "How many past samples the dynamics see.", whole())
     transitions: Kind = parameter(
@@ -56,7 +55,7 @@ class ARHMM(SwitchingModel[ARParameters, EStep]):
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _algorithm(self, ys: list[Array], fitted: bool = False) -> ArhmmEM:
         floor = self._noise_floor
-        scores = self._scores if fitted else ComponentScores.fit(ys, self.config.n_latent, floor)
+        scores = self._scores if fitted else ComponentScores.fit(ys, self.config.n_dimensions, floor)
         return ArhmmEM.prepare(ys, scores, self.config.lags, floor)
 
     def _first_parameters(self, em: ArhmmEM) -> tuple[ARParameters, None]:

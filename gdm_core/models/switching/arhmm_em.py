@@ -104,6 +104,13 @@ class ScoreSeries:
             0.0,
         )
 
+    def guess_partial(self) -> tuple[Float, Float]:
+        """Return mean [M, 1, D] and covariance [M, 1, D, D] of incomplete rows if each score is an AR(1) process."""
+        memory = np.maximum(1 - self.scores.step / 2, 0)  # correlation of neighbours: scores have unit variance
+        before = (memory * self.x[self.partial_rows])[:, None]
+        _, mean, covariance = self.partial.condition(before, np.diag(1 - memory**2)[None], self.scores)
+        return mean, covariance + 1e-9 * np.eye(len(memory))
+
     def prior(self, noise_floor: Float | None = None) -> DynamicsPrior:
         """Return a prior on the scale of the data's steps; `noise_floor` [N] are least standard deviations of channels."""
         d = self.x.shape[1]
@@ -220,7 +227,7 @@ class ArhmmEM(EM[ARParameters, EStep]):
     def from_states(self, states: Float, kind: str) -> ARParameters:
         """Return the parameters that fit soft states [T, K] best."""
         series, (k, d) = self.series, (states.shape[1], self.series.x.shape[1])
-        rows = len(series.partial_rows)
+        mean, covariance = series.guess_partial()
         start = ARParameters(
             Dynamics(np.zeros((k, *self.prior.coefficients.shape)), np.broadcast_to(np.eye(d), (k, d, d))),
             Transitions.blank(kind, k, d),
@@ -230,8 +237,8 @@ class ArhmmEM(EM[ARParameters, EStep]):
         guess = EStep(
             hmm.ChainPosterior.independent(states, series.starts, len(start.transitions.bias)),
             0.0,
-            np.broadcast_to(series.x[series.partial_rows][:, None], (rows, k, d)),
-            np.zeros((rows, k, d, d)),
+            np.broadcast_to(mean, (len(mean), k, d)),
+            np.broadcast_to(covariance, (len(mean), k, d, d)),
         )
         return self.m_step(guess, start, newton_steps=8)
 
@@ -240,7 +247,12 @@ class ArhmmEM(EM[ARParameters, EStep]):
         series, known = self.series, self.series.full.copy()
         known[series.partial_rows] = True
         # Values carried forward would make one large step of every gap.
-        path = interpolate_gaps(np.where(known[:, None], series.x, np.nan))
+        x = series.x.copy()
+        # A channel that stops would make a state of its own if its estimates varied less than its values.
+        mean, covariance = series.guess_partial()
+        normal = np.random.default_rng(seed).standard_normal((len(mean), x.shape[1], 1))
+        x[series.partial_rows] = mean[:, 0] + (np.linalg.cholesky(covariance[:, 0]) @ normal)[..., 0]
+        path = interpolate_gaps(np.where(known[:, None], x, np.nan))
         if self.prior.floor is not None:  # clusters must not follow what the noise will hide
             path = path + np.random.default_rng(seed).multivariate_normal(
                 np.zeros(path.shape[1]), self.prior.floor, len(path)

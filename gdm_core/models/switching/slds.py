@@ -57,7 +57,7 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _algorithm(self, ys: list[Array], fitted: bool = False) -> em.LaplaceEM:
-        return em.LaplaceEM.prepare(ys, self.config.n_latent, self._noise_floor)
+        return em.LaplaceEM.prepare(ys, self.config.n_dimensions, self._noise_floor)
 
     def _first_parameters(self, algorithm: em.LaplaceEM) -> tuple[em.SLDSParameters, None]:
         c, scores = self.config, algorithm.scores

@@ -196,6 +196,8 @@ class TableOptions:
     drop_outliers: bool = False
     position_is_channel: bool = True
     units: tuple[tuple[str, str], ...] = ()
+    log: tuple[str, ...] = ()
+    log_ratio: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Table.to_trials`."""

@@ -74,13 +74,29 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
         text = f"{first_of(few, 3)}: few distinct values. States cannot follow them alone."
         if switch("Leave out channels with few values", False, key="few", of=of, help=text):
             roles = roles | dict.fromkeys(few, str(Role.IGNORE))
+    log, log_ratio = _choose_logarithms(table, file, roles)
     text = "Resamples irregular time to a fixed step."
     resample = Role.TIME in roles.values() and switch("Resample", False, key="even", of=of, help=text, at=advanced)
     text = "Whether x and y are channels too."
     known = Role.POSITION in roles.values()
     place = not known or switch("Model position too", True, key="places", of=of, help=text, at=advanced)
     given = tuple(roles.items()), tuple(answers.items()), rate or None
-    return TableOptions(*given, resample, fill, outliers, place, tuple(units.items()))
+    return TableOptions(*given, resample, fill, outliers, place, tuple(units.items()), log, log_ratio)
+
+
+def _choose_logarithms(table: Table, file: OpenFile, roles: dict[str, str]) -> tuple[tuple[str, ...], bool]:
+    """Offer log-ratios of parts of a whole, or logarithms of skewed channels, where there are any."""
+    try:
+        report = get_report(table, file.digest, roles)
+    except GdmError:  # contradicting roles; the report shows the message
+        return (), False
+    if report.composition:
+        text = "The channels are parts of a constant whole. States are clearer in the logarithms of their ratios."
+        return (), switch("Fit log-ratios", False, key="ratio", of=file.scope, help=text)
+    if not report.skewed:
+        return (), False
+    text = f"{first_of(report.skewed, 3)}: positive and skewed. States are clearer in logarithms."
+    return report.skewed if switch("Fit logarithms", False, key="log", of=file.scope, help=text) else (), False
 
 
 def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -> Sequence[Doubt]:
@@ -217,6 +233,10 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
                 if options.drop_outliers
                 else "Outliers can dominate a fit. Turn on Ignore outliers if they are errors."
             )
+        if report.composition and not options.log_ratio:
+            shell.quiet("The channels are parts of a whole. Turn on Fit log-ratios to compare them.")
+        elif report.skewed and not options.log:
+            shell.quiet(f"{first_of(report.skewed, 3)}: skewed. Turn on Fit logarithms to spread small values.")
         names = [name for name, role in options.roles if role in (Role.CHANNEL, Role.POSITION)]
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
         rate = find_rate(table, options)
