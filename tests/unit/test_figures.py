@@ -125,6 +125,13 @@ def test_strips_average_states_and_leave_unknown_blank():
     assert not (index[0] == blank).any()
 
 
+def test_named_ticks_without_room_are_left_out():
+    ticks, soft = [(0.0, "T1"), (30.0, "T2"), (60.0, "T3"), (500.0, "T4")], np.eye(2)[np.zeros(800, int)]
+    for made in (figures.state_strips({"a": soft}, ticks=ticks), figures.proportions(soft, ticks=ticks)):
+        narrow, wide = (figures.base.fit_to_width(made, width)["layout"]["xaxis"]["ticktext"] for width in (300, 700))
+        assert (narrow, wide) == (["T1", "T4"], ["T1", "T3", "T4"])
+
+
 def test_labels_of_areas_do_not_overlap():
     phase = 2 * np.pi * (np.arange(800)[:, None] / 100 - np.arange(8) / 8)
     shares = np.exp(6 * np.cos(phase))

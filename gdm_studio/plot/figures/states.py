@@ -15,6 +15,7 @@ from gdm_core.text import plural
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
     LINE,
+    NARROW,
     TEXT,
     THIN,
     TIME_MARGIN,
@@ -98,6 +99,21 @@ def top_two(states: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return np.column_stack([first + 1, percent[at, first], second + 1, least]).astype(np.uint8)
 
 
+def _with_room(made: Figure, ticks: Sequence[tuple[float, str]], span: float) -> Figure:
+    """Return a figure that leaves out named ticks whose texts would overlap at its width."""
+    widths = []
+    for least, share in ((0, 0.085), (NARROW, 0.04)) if ticks else ():
+        shown: list[tuple[float, str]] = []
+        for time, text in sorted(ticks):
+            if not shown or time - shown[-1][0] >= share * span:
+                shown.append((time, text))
+        places: Dict = {"tickvals": [time for time, _ in shown], "ticktext": [text for _, text in shown]}
+        along = made["layout"]["xaxis"] | places
+        widths.append({"least": least, "height": made["height"], "layout": {"xaxis": along}})
+    result: Figure = {**made, "widths": widths}
+    return result if widths else made
+
+
 def _time_axis(unit: str, ticks: Sequence[tuple[float, str]], **more: Any) -> Dict:
     """Return a time axis, without a unit if it has named ticks."""
     if not ticks:
@@ -161,7 +177,8 @@ def state_strips(
     }
     alt, high = f"State strips of {length} samples: {', '.join(rows_shown)}.", height or 52 + 34 * len(cells)
     place: Dict = {"margin": TIME_MARGIN, "annotations": []}
-    return figure([heatmap(index, hover, "u1", **look)], caption, alt, high, cursor=time_cursor(), **axes, **place)
+    made = figure([heatmap(index, hover, "u1", **look)], caption, alt, high, cursor=time_cursor(), **axes, **place)
+    return _with_room(made, ticks, length * step)
 
 
 def _hover_texts(tips: npt.NDArray[np.uint8], missing: npt.NDArray[np.bool_], names: Sequence[str]) -> list[str]:
@@ -253,7 +270,8 @@ def proportions(
     axes: Dict = {"xaxis": _full_time_axis(unit, x, ticks), "yaxis": _shares_axis([0, 0.5, 1], tickformat=".0%")}
     alt = f"Stacked shares of {soft.shape[1]} states over {len(soft)} samples."
     place: Dict = {"margin": TIME_MARGIN | LABEL_ON_TOP, "annotations": marks, "hovermode": "x unified"}
-    return figure(traces, caption + window, alt, height, cursor=time_cursor(), **axes, **place)
+    made = figure(traces, caption + window, alt, height, cursor=time_cursor(), **axes, **place)
+    return _with_room(made, ticks, len(soft) * step)
 
 
 def _full_time_axis(unit: str, x: npt.NDArray[Any], ticks: Sequence[tuple[float, str]] = ()) -> Dict:
