@@ -6,6 +6,7 @@ k-means assigns each window to the linear autoregression with the highest likeli
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ Labels = npt.NDArray[np.int64]
 WINDOW = 20  # samples
 _PLACE_WEIGHT = 0.7  # of values next to steps
 _CLUSTERED = 20_000  # samples that clusters of single samples are found on
+_COMPARED = 100  # samples in which most data have enough different values for all states
 _MOST_WINDOWS = 400
 _TRIES = 8  # draws of first windows
 _ROUNDS = 10
@@ -27,13 +29,13 @@ _LEAST_NOISE = 0.05  # of the variance of steps, which the prior noise of a wind
 
 
 def candidate_states(
-    x: Float, starts: Bool, n_states: int, n_candidates: int = 4, seed: int = 0, known: Bool | None = None
+    x: Float, starts: Bool, n_states: int, numbers: Iterable[int], seed: int = 0, known: Bool | None = None
 ) -> list[Labels]:
     """Return different guesses at the states [T] of a path.
 
     x             [T, D] of about unit variance; trials end to end
     starts        [T] first samples of trials, and of what follows a long gap
-    n_candidates  how many guesses: by steps, windows, steps with values, values; then the same from other seeds
+    numbers       of guesses: 0 to 3 by steps, windows, steps with values, values; then the same from other seeds
     known         [T] samples with an observation; None for all
     """
     steps = np.zeros_like(x)
@@ -41,7 +43,7 @@ def candidate_states(
     steps[starts] = 0.0
     moved = steps / np.maximum(np.sqrt((steps**2).mean(axis=0)), 1e-12)
     found = []
-    for number in range(n_candidates):
+    for number in numbers:
         random = int(np.random.default_rng([seed, number]).integers(2**31))
         view = number % 4
         if view == 0:
@@ -60,10 +62,12 @@ def candidate_states(
 def cluster_samples(features: npt.NDArray[Any], n_states: int, seed: int, n_tries: int) -> Labels:
     """Return k-means labels of single samples."""
     thinned = features[:: max(1, len(features) // _CLUSTERED)]
-    if len(np.unique(thinned, axis=0)) < n_states:
+    few = thinned[:_COMPARED]
+    if len(np.unique(few, axis=0)) < n_states and len(np.unique(thinned, axis=0)) < n_states:
         return np.arange(len(features)) * n_states // len(features)
     fitted = KMeans(n_states, n_init=n_tries, random_state=seed).fit(thinned)
-    return np.asarray(fitted.predict(features), np.int64)
+    labels = fitted.labels_ if len(thinned) == len(features) else fitted.predict(features)
+    return np.asarray(labels, np.int64)
 
 
 def _window_clusters(x: Float, starts: Bool, n_states: int, seed: int, known: Bool | None) -> Labels:

@@ -74,6 +74,10 @@ class FusedObjective:
     def _emission(self) -> Emission:
         return Emission(self.p["dynamics"], self.p["initial"], self.log_noise())
 
+    def _affine(self, weight: str, bias: str) -> Array:
+        """Return weights [F + 1, K] for features that end with a one."""
+        return np.concatenate([self.p[weight], self.p[bias][None]])
+
     def _gamma(self) -> tuple[float, float]:
         """Return gamma and its slope in the logit."""
         if "transition.stickiness_logit" not in self.p:
@@ -100,16 +104,20 @@ class FusedObjective:
         (gamma, gamma_slope), (scale, scale_slope) = self._gamma(), self._scale()
         x = p["projection"] @ batch.past  # [D, R]
         before = _shift(x)
-        features = batch.past
-        if self._move_scale is not None:
-            features = np.concatenate([x, (x - before) / self._move_scale * batch.linked])  # [2 D, R]
-        logits = p["posterior.weight"].T @ features + p["posterior.bias"][:, None]  # [K, R]
+        one: Array = np.ones((1, x.shape[1]), np.float32)
+        if self._move_scale is None:
+            features = np.concatenate([batch.past, one])
+        else:
+            features = np.concatenate([x, (x - before) / self._move_scale * batch.linked, one])  # [2 D + 1, R]
+        logits = self._affine("posterior.weight", "posterior.bias").T @ features  # [K, R]
         if "posterior.out" in p:
-            hidden = np.tanh(p["posterior.hidden_weight"].T @ features + p["posterior.hidden_bias"][:, None])
+            hidden = self._affine("posterior.hidden_weight", "posterior.hidden_bias").T @ features
+            np.tanh(hidden, out=hidden)
             logits += p["posterior.out"].T @ hidden
         if "log_trust" in p:
             logits += np.exp(p["log_trust"]) * batch.chain
-        context = p["transition.weight"].T @ before + p["transition.bias"][:, None]  # [K, R]
+        past = np.concatenate([before, one])
+        context = self._affine("transition.weight", "transition.bias").T @ past  # [K, R]
 
         inputs = Inputs(before, context, logits)
         d_inputs = Inputs(*map(np.empty_like, inputs))
@@ -128,19 +136,18 @@ class FusedObjective:
             g["transition.log_scale"][...] = gamma * scale_slope * by_sticky
         if "log_trust" in p:
             g["log_trust"][...] = np.exp(p["log_trust"]) * np.vdot(d_logits, batch.chain)
-        g["transition.weight"][...] = before @ d_context.T
-        g["transition.bias"][:] = d_context.sum(axis=1)
+        g["transition.weight"][...], g["transition.bias"][:] = _split(past @ d_context.T)
         d_before += p["transition.weight"] @ d_context
-        g["posterior.weight"][...] = features @ d_logits.T
-        g["posterior.bias"][:] = d_logits.sum(axis=1)
+        g["posterior.weight"][...], g["posterior.bias"][:] = _split(features @ d_logits.T)
         d_x = np.zeros_like(x)
         if self._move_scale is not None:
             d_features = p["posterior.weight"] @ d_logits
             if "posterior.out" in p:
                 g["posterior.out"][...] = hidden @ d_logits.T
-                d_hidden = (p["posterior.out"] @ d_logits) * (1 - np.square(hidden))
-                g["posterior.hidden_weight"][...] = features @ d_hidden.T
-                g["posterior.hidden_bias"][:] = d_hidden.sum(axis=1)
+                d_hidden = p["posterior.out"] @ d_logits
+                hidden *= hidden
+                d_hidden -= hidden * d_hidden
+                g["posterior.hidden_weight"][...], g["posterior.hidden_bias"][:] = _split(features @ d_hidden.T)
                 d_features += p["posterior.hidden_weight"] @ d_hidden
             moved = d_features[len(x) :] / self._move_scale * batch.linked
             d_before -= moved
@@ -148,6 +155,11 @@ class FusedObjective:
         d_x[:, :-1] += d_before[:, 1:]
         g["projection"][...] = d_x @ batch.past.T
         return float(objective)
+
+
+def _split(slopes: Array) -> tuple[Array, Array]:
+    """Return the slopes of weights [F, K] and bias [K]."""
+    return slopes[:-1], slopes[-1]
 
 
 def _rows(noise: Array) -> Array:

@@ -445,6 +445,6 @@ class PdldsEM(EM[Parameters, Posterior]):
 
     def best_start(self, c: EMConfig) -> tuple[Parameters, Posterior]:
         """Return the best of several short runs; the first, unless another is clearly better."""
-        guesses = candidate_states(self.series.x, ~self.series.inside, c.n_states, c.n_restarts, c.seed)
+        guesses = candidate_states(self.series.x, ~self.series.inside, c.n_states, range(c.n_restarts), c.seed)
         starts = (from_coefficients(self.series, np.eye(c.n_states)[guess], self.prior) for guess in guesses)
         return self.choose((self.run(one, min(_SHORT_RUN, c.n_iter)) for one in starts), CLEAR_GAIN)

@@ -6,6 +6,7 @@ steps of a multinomial logistic regression. Trials are concatenated.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -242,8 +243,8 @@ class ArhmmEM(EM[ARParameters, EStep]):
         )
         return self.m_step(guess, start, newton_steps=8)
 
-    def first_states(self, n_states: int, n_candidates: int, seed: int) -> list[Float]:
-        """Return hard states [T, K] to start from."""
+    def first_states(self, n_states: int, numbers: Iterable[int], seed: int) -> list[Float]:
+        """Return the guesses with these numbers as hard states [T, K]."""
         series, known = self.series, self.series.full.copy()
         known[series.partial_rows] = True
         # Values carried forward would make one large step of every gap.
@@ -258,7 +259,7 @@ class ArhmmEM(EM[ARParameters, EStep]):
                 np.zeros(path.shape[1]), self.prior.floor, len(path)
             )
         fresh = series.starts | np.diff(series.regressed, prepend=True) & ~series.regressed
-        found = candidate_states(path, fresh, n_states, n_candidates, seed, known)
+        found = candidate_states(path, fresh, n_states, numbers, seed, known)
         return [np.eye(n_states)[labels] for labels in found]
 
     def best_start(self, kind: str, c: EMConfig) -> ARParameters:
@@ -267,7 +268,7 @@ class ArhmmEM(EM[ARParameters, EStep]):
         Near ties go to the best of the later starts if its states last, and to the first start otherwise.
         """
         few = self.excerpt(_START_SAMPLES)
-        guesses = few.first_states(c.n_states, c.n_restarts, c.seed)
+        guesses = few.first_states(c.n_states, range(c.n_restarts), c.seed)
         n_first = min(_FIRST_RUN, c.n_iter)
         n_more = min(_SHORT_RUN, c.n_iter - n_first)
         first, *others = (few.run(few.from_states(guess, kind), n_first) for guess in guesses)
@@ -295,7 +296,7 @@ def find_lasting_states(
     with one_thread():
         em = ArhmmEM.prepare(ys, ComponentScores.fit(ys, n_latent, noise_floor), 1, noise_floor)
         few = em.excerpt(_START_SAMPLES)
-        guesses = few.first_states(n_states, 4, seed)[1:]
+        guesses = few.first_states(n_states, range(1, 4), seed)
         best = max((few.run(few.from_states(one, "sticky"), _FIRST_RUN) for one in guesses), key=few.objective)
         p, step = few.run(best[0], _LASTING_RUN, best[1], _LASTING_GAIN)
         if few.series is not em.series:
