@@ -271,14 +271,15 @@ def _parse_trial(name: str, record: Any, path: Path) -> TrialArrays:
         raw_scores = record.get("scores")
         scores = np.full((len(xy), 2, 7), np.nan) if raw_scores is None else np.asarray(raw_scores, dtype=np.float64)
         annotations = np.asarray(record.get("annotations", []), dtype=np.int64)
-    if xy.ndim != 4 or xy.shape[1:] != (2, 2, 7) or len(xy) == 0:
-        raise DataError(
-            f"{where} has keypoints of shape {xy.shape}; expected [frames, 2 mice, 2 coordinates, 7 parts]."
-        )
-    if scores.shape != (len(xy), 2, 7):
-        raise DataError(f"{where} has scores of shape {scores.shape}; expected {(len(xy), 2, 7)}.")
-    if annotations.ndim != 1:
-        raise DataError(f"{where} has annotations of {annotations.ndim} dimensions; expected one label per frame.")
+    expected = "[frames, 2 mice, 2 coordinates, 7 parts]", "[frames, 2 mice, 7 parts]", "one label per frame"
+    valid = (
+        xy.ndim == 4 and xy.shape[1:] == (2, 2, 7) and len(xy) > 0,
+        scores.shape == (len(xy), 2, 7),
+        annotations.ndim == 1,
+    )
+    for what, array, fits, text in zip(FRAMES, (xy, scores, annotations), valid, expected, strict=True):
+        if not fits:
+            raise DataError(f"{where} has {what} of shape {array.shape}; expected {text}.")
     unseen = (~np.isfinite(xy) | (xy == 0)).all(axis=(1, 2, 3))
     lead = len(unseen) if unseen.all() else int(np.argmin(unseen))
     notes = (f"nothing was tracked in the first {lead:,} frames",) if lead else ()

@@ -78,9 +78,23 @@ def egocentric_features(
         columns.append((f"{animal} forward speed", (velocity[:, a] * f).sum(axis=1)))
         columns.append((f"{animal} lateral speed", (velocity[:, a] * left).sum(axis=1)))
         columns.append((f"{animal} turning speed", _turning_speed(f, lag) * rate_hz))
+    nose, tail = xy[..., axis.tip], xy[..., axis.rear]  # [T, A, 2]
     for a, b in combinations(range(len(animals)), 2):
-        approach = -_change(np.linalg.norm(centre[:, b] - centre[:, a], axis=1), lag) * rate_hz
-        columns += _pair_features(xy, centre, facing, (a, b), animals, axis, approach)
+        first, second = animals[a], animals[b]
+        apart = np.linalg.norm(centre[:, b] - centre[:, a], axis=1)
+        columns += [
+            (f"{first} to {second} nose-nose", np.linalg.norm(nose[:, a] - nose[:, b], axis=1)),
+            (f"{first} to {second} nose-tail", np.linalg.norm(nose[:, a] - tail[:, b], axis=1)),
+            (f"{second} to {first} nose-tail", np.linalg.norm(nose[:, b] - tail[:, a], axis=1)),
+            (f"{first} to {second} distance", apart),
+            (f"{first} to {second} approach speed", -_change(apart, lag) * rate_hz),
+        ]
+        for me, other in ((a, b), (b, a)):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                toward = (centre[:, other] - centre[:, me]) / apart[:, None]  # [T, 2]
+            f, name = facing[:, me], f"{animals[me]} facing {animals[other]}"
+            columns.append((f"{name} cos", (f * toward).sum(axis=1)))
+            columns.append((f"{name} sin", f[:, 0] * toward[:, 1] - f[:, 1] * toward[:, 0]))
     names, values = zip(*columns, strict=True)
     return np.stack(values, axis=1).astype(np.float32), tuple(names)  # [T, N]
 
@@ -94,36 +108,6 @@ def add_units(channels: Sequence[str], unit: str) -> dict[str, str]:
     units = {end: unit for end in _LENGTHS} | {end: f"{unit}/s" for end in _SPEEDS}
     found = {name: units.get(name.rsplit(" ", 1)[-1], units.get(" ".join(name.split(" ")[-2:]))) for name in channels}
     return {name: f"{name} ({its})" for name, its in found.items() if unit and its}
-
-
-def _pair_features(
-    xy: Floats,
-    centre: Floats,
-    facing: Floats,
-    pair: tuple[int, int],
-    animals: Sequence[str],
-    axis: BodyAxis,
-    approach: Floats,
-) -> list[tuple[str, Floats]]:
-    a, b = pair
-    first, second = animals[a], animals[b]
-    nose, tail = xy[..., axis.tip], xy[..., axis.rear]  # [T, A, 2]
-    apart = np.linalg.norm(centre[:, b] - centre[:, a], axis=1)
-    columns: list[tuple[str, Floats]] = [
-        (f"{first} to {second} nose-nose", np.linalg.norm(nose[:, a] - nose[:, b], axis=1)),
-        (f"{first} to {second} nose-tail", np.linalg.norm(nose[:, a] - tail[:, b], axis=1)),
-        (f"{second} to {first} nose-tail", np.linalg.norm(nose[:, b] - tail[:, a], axis=1)),
-        (f"{first} to {second} distance", apart),
-        (f"{first} to {second} approach speed", approach),
-    ]
-    for me, other in ((a, b), (b, a)):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            toward = (centre[:, other] - centre[:, me]) / apart[:, None]  # [T, 2]
-        f = facing[:, me]
-        name = f"{animals[me]} facing {animals[other]}"
-        columns.append((f"{name} cos", (f * toward).sum(axis=1)))
-        columns.append((f"{name} sin", f[:, 0] * toward[:, 1] - f[:, 1] * toward[:, 0]))
-    return columns
 
 
 def _centre(xy: Floats) -> Floats:

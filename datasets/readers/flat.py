@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from .deeplabcut import AXES, Column
 from .doubts import Answers, Doubt
@@ -133,13 +134,8 @@ def _share(test: Callable[[str], bool], names: Collection[str]) -> float:
     return sum(map(test, names)) / len(names)
 
 
-def _is_animal(name: str) -> bool:
-    return _has_word(name, _ANIMALS)
-
-
-def _is_part(name: str) -> bool:
-    return _has_word(name, _PARTS)
-
-
 def _has_word(name: str, known: frozenset[str]) -> bool:
     return any(word.rstrip("0123456789").lower() in known for word in _WORDS.split(name))
+
+
+_is_animal, _is_part = partial(_has_word, known=_ANIMALS), partial(_has_word, known=_PARTS)

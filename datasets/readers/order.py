@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,8 @@ def arrange(seconds: Floats, trials: Sequence[tuple[str, Rows]], answers: Answer
             notes.append(
                 f"{plural(same, 'row')} that repeat a time were {'averaged' if choice == 'average' else 'left out'}"
             )
-    return replace(_complete(named, seconds, notes, doubts, answers, frames), same=means)
+    completed = _complete(named, notes, doubts, answers, frames)
+    return Order(completed, seconds, tuple(notes), tuple(doubts), means)
 
 
 def _known_times(times: Floats) -> Floats:
@@ -169,40 +170,32 @@ def _resolve_repeats(name: str, rows: Rows, times: Floats, choice: str) -> list[
 
 
 def _complete(
-    named: list[tuple[str, Rows, Floats]],
-    seconds: Floats,
-    notes: list[str],
-    doubts: list[Doubt],
-    answers: Answers,
-    frames: bool,
-) -> Order:
+    named: list[tuple[str, Rows, Floats]], notes: list[str], doubts: list[Doubt], answers: Answers, frames: bool
+) -> tuple[tuple[str, Rows], ...]:
     """Insert missing rows into gaps of regular clocks, or split trials there."""
     steps = np.concatenate([np.diff(times) for _, _, times in named])
     forward = steps[steps > 0]
     trials = tuple((name, rows) for name, rows, _ in named)
     if not len(forward) or _regularity(forward) < _REGULAR:
-        return Order(trials, seconds, tuple(notes), tuple(doubts))
+        return trials
     usual = float(np.median(forward))
     absent = np.rint(forward / usual).astype(np.int64) - 1
     n_gaps, n_absent = int((absent > 0).sum()), int(absent[absent > 0].sum())
     if not n_gaps:
-        return Order(trials, seconds, tuple(notes), tuple(doubts))
-    choice, unit = "missing", "frames" if frames else "s"
-    gaps = f"{plural(n_gaps, 'gap')} of up to {forward.max():,.4g} {unit}"
+        return trials
+    choice, gaps = "missing", f"{plural(n_gaps, 'gap')} of up to {forward.max():,.4g} {'frames' if frames else 's'}"
     if n_absent > sum(len(rows) for _, rows in trials):
-        doubts.append(
-            Doubt("gaps", f"Time has {gaps}. Does a recording start after each, or are rows missing?",
-                  ("recordings", "missing"))
-        )  # fmt: skip
+        question = f"Time has {gaps}. Does a recording start after each, or are rows missing?"
+        doubts.append(Doubt("gaps", question, ("recordings", "missing")))
         choice = doubts[-1].chosen(answers)
     if choice == "recordings":
         after = [np.cumsum(np.diff(times, prepend=times[0]) > 1.5 * usual) for _, _, times in named]
-        parts = [part for each, gaps in zip(named, after, strict=True) for part in _split(*each, gaps)]
-        return Order(tuple(part[:2] for part in parts), seconds, tuple(notes), tuple(doubts))
+        parts = [part for each, number in zip(named, after, strict=True) for part in _split(*each, number)]
+        return tuple((name, rows) for name, rows, _ in parts)
     if n_absent > _MAX_ROWS:
         raise DataError(f"Time has {gaps}, with {n_absent:,} missing rows. Check the time column and its unit.")
     notes.append(f"{gaps} became {plural(n_absent, 'missing row')}")
-    return Order(tuple(_insert(*each, usual) for each in named), seconds, tuple(notes), tuple(doubts))
+    return tuple(_insert(*each, usual) for each in named)
 
 
 def _insert(name: str, rows: Rows, times: Floats, usual: float) -> tuple[str, Rows]:

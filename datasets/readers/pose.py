@@ -71,16 +71,11 @@ class KeypointTable:
                 f"Recording {self.name!r}: keypoints have shape {shape}; expected [time, {expected[0]} animals, "
                 f"x and y, {expected[2]} parts] with at least one frame."
             )
-        for field_name, values in (("scores", self.scores), ("filled", self.filled)):
-            if values is not None and np.shape(values) != (shape[0], shape[1], shape[3]):
-                raise DataError(
-                    f"Recording {self.name!r}: the shape of {field_name} is {np.shape(values)}; "
-                    f"expected [{shape[0]}, {shape[1]}, {shape[3]}]."
-                )
-        if self.labels is not None and np.shape(self.labels) != (shape[0],):
-            raise DataError(
-                f"Recording {self.name!r} has {np.shape(self.labels)[0]} labels for {shape[0]} frames; expected one per frame."
-            )
+        n, a, _, p = shape
+        for key, wanted in (("scores", (n, a, p)), ("filled", (n, a, p)), ("labels", (n,))):
+            values = getattr(self, key)
+            if values is not None and np.shape(values) != wanted:
+                raise DataError(f"Recording {self.name!r}: {key} have the shape {np.shape(values)}; expected {wanted}.")
         if self.recordings and sum(frames for _, frames in self.recordings) != shape[0]:
             raise DataError(f"Recording {self.name!r}: its recordings do not add up to its {shape[0]} frames.")
         if not (np.isfinite(self.rate_hz) and self.rate_hz > 0):

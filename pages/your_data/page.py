@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import streamlit as st
 
@@ -127,46 +127,30 @@ def choose_reading(file: files.OpenFile) -> files.OpenFile:
     return files.as_poses(file, answers)
 
 
-def pose_data(file: files.OpenFile) -> Dataset | None:
-    """Show the check of a tracking file and return its data; None if nothing can be fitted."""
-    with options_place(file):
-        options = poses.pose_options(file, page.advanced)
-        labels, trouble = choose_labels(options.rate_hz)
-    labels_file = "" if (uploaded := intake.labels()) is None else str(uploaded.name)
-    with check_panel(file):
-        if file.narrow is not None:
-            table.columns_panel(file.narrow)
-        if not poses.pose_panel(file, options):
+def load(file: files.OpenFile) -> Dataset | None:
+    """Show the check of a file and return its data; None if nothing can be fitted."""
+    fitted = intake.is_fitted(file)
+    labels, trouble = None, ""
+    with page.advanced if fitted else page.controls:
+        if file.tracked:
+            posed = poses.pose_options(file, page.advanced)
+            labels, trouble = choose_labels(posed.rate_hz)
+        else:
+            options = table.table_options(file, page.advanced, questions)
+    with page.picture.expander("Data check", expanded=not fitted, icon=":material/fact_check:"):
+        for one in (file.narrow, None if file.tracked else file):
+            if one is not None:
+                table.columns_panel(one)
+        if not (poses.pose_panel(file, posed) if file.tracked else table.table_panel(file, options)):
             return None
     if trouble:
         raise DataError(f"The labels cannot be read. {trouble}")
+    if not file.tracked:
+        return files.remember(f"{file.digest}{options}", lambda: files.from_table(file, options))
+    labels_file = "" if (uploaded := intake.labels()) is None else str(uploaded.name)
     content = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
-    key = f"{file.digest}{options}{hashlib.sha256(content).hexdigest()}"
-    return files.remember(key, lambda: poses.from_poses(file, options, labels, labels_file))
-
-
-def table_data(file: files.OpenFile) -> Dataset | None:
-    """Show the check of a table and return its data; None if nothing can be fitted."""
-    with options_place(file):
-        options = table.table_options(file, page.advanced, questions)
-    with check_panel(file):
-        for one in (file.narrow, file):
-            if one is not None:
-                table.columns_panel(one)
-        if not table.table_panel(file, options):
-            return None
-    return files.remember(f"{file.digest}{options}", lambda: files.from_table(file, options))
-
-
-def options_place(file: files.OpenFile) -> Any:
-    """Return the place of the controls for reading: Advanced once a fit is requested."""
-    return page.advanced if intake.is_fitted(file) else page.controls
-
-
-def check_panel(file: files.OpenFile) -> Any:
-    """Return the place of the check, open until a fit is requested."""
-    expanded = not intake.is_fitted(file)
-    return page.picture.expander("Data check", expanded=expanded, icon=":material/fact_check:")
+    key = f"{file.digest}{posed}{hashlib.sha256(content).hexdigest()}"
+    return files.remember(key, lambda: poses.from_poses(file, posed, labels, labels_file))
 
 
 def show_summary(file: files.OpenFile, data: Dataset | None) -> None:
@@ -209,7 +193,7 @@ if file is None:
     show_introduction()
 else:
     try:
-        data = pose_data(file) if file.tracked else table_data(file)
+        data = load(file)
     except GdmError as error:
         with page.picture:
             shell.error("These data cannot be fitted", str(error))
