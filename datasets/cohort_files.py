@@ -6,7 +6,7 @@ import io
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from .readers.formats import read_frame
 from .readers.source import Readable, open_source
 from .splits import select_channels
 
-Features = Literal["egocentric", "keypoints"]
 PathOrFile = Path | IO[bytes]  # an open file has a `name`
 MAX_FILES = 1_000
 MAX_BYTES = 4 << 30  # unpacked, of all files in one zip
@@ -118,7 +117,7 @@ def _read_long_table(given: PathOrFile) -> tuple[str, pd.DataFrame] | None:
 def read_recordings(
     paths: Iterable[PathOrFile],
     rate_hz: float | None = None,
-    features: Features = "egocentric",
+    features: keypoints.FeatureSet = "egocentric",
     notes: list[str] | None = None,
     answers: Answers | None = None,
 ) -> dict[str, Trial]:
@@ -140,7 +139,7 @@ def read_recordings(
 def read_file(
     given: PathOrFile,
     rate_hz: float | None = None,
-    features: Features = "egocentric",
+    features: keypoints.FeatureSet = "egocentric",
     notes: list[str] | None = None,
     answers: Answers | None = None,
 ) -> dict[str, Trial]:
@@ -156,7 +155,7 @@ def read_file(
 
 
 def try_file(
-    name: str, content: bytes, rate_hz: float | None, features: Features, answers: Answers
+    name: str, content: bytes, rate_hz: float | None, features: keypoints.FeatureSet, answers: Answers
 ) -> tuple[dict[str, Trial] | UnansweredError | str, list[str]]:
     """Return the recordings of a file, its open questions or the reason why it cannot be read, and notes."""
     file, notes = io.BytesIO(content), list[str]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 from .delimited import read_delimited
+from .header import is_number
 from .roles import format_cell, numeric_values
 from .source import Readable, Source, open_source
 from .timing import read_clock
@@ -33,6 +33,7 @@ _WHEN = re.compile(
 )
 _EVENT_TIMES = (r"time( ?\(s\)|_s)?$", r"time(?! offset)", r"frame|image index")
 _SIGNS = {"START": 1, "STATE START": 1, "STOP": -1, "STATE STOP": -1, "POINT": 0}
+_DECIMALS = re.compile(r"[.,]\d*[1-9]")
 _MAX_FRAMES = 20_000_000
 MAX_LABELS = 500
 
@@ -169,20 +170,15 @@ def _read_row_labels(frame: pd.DataFrame, what: str | None, rate_hz: float | Non
         )
     codes, found = pd.factorize(frame[column], sort=True)
     words = tuple(format_cell(value) for value in found)
-    if not 0 < len(words) <= MAX_LABELS or sum(map(_is_decimal, words)) > len(words) / 2:
+    if (
+        not 0 < len(words) <= MAX_LABELS
+        or sum(is_number(word) and bool(_DECIMALS.search(word)) for word in words) > len(words) / 2
+    ):
         values = f"{len(words):,} different values" + (f", such as {words[0]!r}" if words else "")
         raise DataError(
             f"{source.name}: the column {column!r} has {values}. Choose a file of bouts, or of one label per frame."
         )
     return _spread_over_frames(frame, Annotation(codes.astype(np.int64), words), rate_hz)
-
-
-def _is_decimal(text: str) -> bool:
-    try:
-        value = float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return math.isfinite(value) and not value.is_integer()
 
 
 def _spread_over_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float | None) -> Annotation:

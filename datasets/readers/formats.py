@@ -153,20 +153,17 @@ def _read_npz(source: Source, answers: Answers) -> Parsed:
     arrays = read_arrays(source)
     main: str | None = next((key for key in ("y", "data", "X", "x") if key in arrays and arrays[key].ndim >= 1), None)
     if main is None:
-        main = max(
-            arrays,
-            key=lambda key: (arrays[key].dtype.kind not in "US", arrays[key].ndim in (2, 3), arrays[key].size),
-            default=None,
-        )
+        rank = {key: (array.dtype.kind not in "US", array.ndim in (2, 3), array.size) for key, array in arrays.items()}
+        main = max(rank, key=lambda key: rank[key], default=None)
     if main is None or arrays[main].size == 0:
         raise DataError(f"{source.name} has no data. Save an array y [time, channels], and others of the same length.")
     y = arrays.pop(main)
     rates = [float(arrays.pop(key).item()) for key in _RATES if key in arrays and arrays[key].size == 1]
     rate = next((value for value in rates if 0 < value < np.inf), None)
     y, doubts = _sort_axes(y, arrays, answers)
-    columns: dict[str, npt.NDArray[Any]] = {}
+    parts: list[tuple[str, npt.NDArray[Any]]] = []
     if y.ndim == 3:
-        columns["trial"] = np.repeat(np.arange(y.shape[0]), y.shape[1])
+        parts.append(("trial", np.repeat(np.arange(y.shape[0]), y.shape[1])))
         y = y.reshape(-1, y.shape[2])  # [trials * T, N]
     if y.ndim not in (1, 2):
         raise DataError(
@@ -182,16 +179,13 @@ def _read_npz(source: Source, answers: Answers) -> Parsed:
     if len(names) != y.shape[1]:
         described = [f"{named!r} does not name {y.shape[1]} channels and was not used"] if named else []
         names = [f"{main}{j + 1}" for j in range(y.shape[1])] if y.shape[1] > 1 else [main]
-    left_out = [key for key, value in arrays.items() if value.shape != (len(y),)]
-    parts = [(name, y[:, j]) for j, name in enumerate(names)]
+    parts += zip(names, y.T, strict=True)
     parts += [(key, value) for key, value in arrays.items() if value.shape == (len(y),)]
-    unique, notes = unique_names([*columns, *[name for name, _ in parts]])
-    notes = [*described, *notes]
-    values = [*columns.values(), *[value for _, value in parts]]
-    if left_out:
-        notes.append(f"arrays of another length were left out: {', '.join(left_out[:5])}")
-    frame = pd.DataFrame(dict(zip(unique, [_to_plain_type(value, source) for value in values], strict=True)))
-    return Parsed(compact(frame), notes, doubts=doubts, rate_hz=rate)
+    if left_out := [key for key, value in arrays.items() if value.shape != (len(y),)]:
+        described.append(f"arrays of another length were left out: {', '.join(left_out[:5])}")
+    unique, notes = unique_names([name for name, _ in parts])
+    frame = pd.DataFrame(dict(zip(unique, [_to_plain_type(value, source) for _, value in parts], strict=True)))
+    return Parsed(compact(frame), [*described, *notes], doubts=doubts, rate_hz=rate)
 
 
 def _sort_axes(

@@ -23,29 +23,30 @@ _MOST = 1_000  # rows of a sheet
 def refuse_other_tables(frame: pd.DataFrame, roles: dict[str, Role], name: str) -> None:
     """Raise DataError with advice for a table that has no samples."""
     keys = {str(column): plain_name(str(column)) for column in frame.columns}
-    timed = bool(columns_with(roles, Role.TIME))
+    timed, labels = bool(columns_with(roles, Role.TIME)), columns_with(roles, Role.LABEL)
     channels = columns_with(roles, Role.CHANNEL, Role.POSITION)
-    if (
-        any(map(_START.match, keys.values()))
-        and any(map(_STOP.match, keys.values()))
-        and columns_with(roles, Role.LABEL)
-    ):
-        raise DataError(f"{name} is a table of bouts. Upload the recording, and this file as its labels.")
     ids = [column for column in keys if is_named(column, "animal", "recording") and frame[column].is_unique]
-    conditions = [column for column, key in keys.items() if _CONDITION.match(key)]
+    treated = any(map(_CONDITION.match, keys.values())) and not timed
     files = [column for column in ids if (_FILE.match(keys[column]) or not timed) and not is_numeric(frame[column])]
     named = any(not frame[column].astype(str).str.contains(_IMAGE).any() for column in files)  # not one for each frame
-    if ids and (named or (conditions and not timed)) and len(frame) <= _MOST:
-        raise DataError(
-            f"{name} is a sheet of conditions, with one row for each {ids[0]}. Open it in Study, with the recordings."
-        )
-    labelled = any(_STATES.search(keys[column]) for column in columns_with(roles, Role.LABEL))
-    soft = channels and all(_SHARE.match(keys[column]) for column in channels)
-    if ((soft or not channels) and labelled) or _is_one_hot(frame, channels):
-        raise DataError(
-            f"{name} has labels or states but no channels. Upload the recording, and this file as its labels; Study reads "
-            "states of other tools."
-        )
+    states = any(_STATES.search(keys[column]) for column in labels) and all(_SHARE.match(keys[one]) for one in channels)
+    for found, advice in (
+        (
+            labels and any(map(_START.match, keys.values())) and any(map(_STOP.match, keys.values())),
+            "is a table of bouts. Upload the recording, and this file as its labels.",
+        ),
+        (
+            ids and (named or treated) and len(frame) <= _MOST,
+            f"is a sheet of conditions, with one row for each {(*ids, '')[0]}. Open it in Study, with the recordings.",
+        ),
+        (
+            states or _is_one_hot(frame, channels),
+            "has labels or states but no channels. Upload the recording, and this file as its labels; Study reads states of "
+            "other tools.",
+        ),
+    ):
+        if found:
+            raise DataError(f"{name} {advice}")
 
 
 def _is_one_hot(frame: pd.DataFrame, channels: list[str]) -> bool:
