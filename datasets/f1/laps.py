@@ -76,22 +76,27 @@ def laps_on_like_tyres(
 
 def pairs_in_stints(session: Session, code: str) -> tuple[tuple[int, int], ...]:
     """Pair each undisturbed lap of the first half of a stint with one of the second half, in order."""
-    laps, found = session.driver(code).laps, []
-    for stint in laps.stints:
-        numbers = laps.number[(laps.stint == stint) & laps.undisturbed].tolist()
+    found = []
+    for numbers in _clean_in_stints(session, code):
         half = len(numbers) // 2
         found += list(zip(numbers[:half], numbers[len(numbers) - half :], strict=True))
-    return tuple(found) if is_race(session) else ()
+    return tuple(found)
 
 
 def pairs_around_stops(session: Session, code: str) -> tuple[tuple[int, int], ...]:
     """Pair the last undisturbed laps before each stop with as many after it, in order."""
-    laps, found = session.driver(code).laps, []
-    for before, after in pairwise(laps.stints):
-        old, new = (laps.number[(laps.stint == stint) & laps.undisturbed].tolist() for stint in (before, after))
+    found = []
+    for old, new in pairwise(_clean_in_stints(session, code)):
         count = min(len(old), len(new), MOST_AROUND_STOP)
         found += list(zip(old[len(old) - count :], new[:count], strict=True))
-    return tuple(found) if is_race(session) else ()
+    return tuple(found)
+
+
+def _clean_in_stints(session: Session, code: str) -> list[list[int]]:
+    """Return the undisturbed laps of each stint of a race."""
+    laps = session.driver(code).laps
+    stints = laps.stints if is_race(session) else ()
+    return [laps.number[(laps.stint == stint) & laps.undisturbed].tolist() for stint in stints]
 
 
 def pairs_of_runs(session: Session, one: str, other: str) -> tuple[tuple[int, int], ...]:

@@ -96,6 +96,13 @@ def clean_laps(laps: LapTable) -> npt.NDArray[np.int64]:
     return np.asarray(laps.number[laps.undisturbed], np.int64)
 
 
+def steady_laps(laps: LapTable) -> npt.NDArray[np.bool_]:
+    """Return [L] whether each lap is undisturbed and not much slower than the driver's others."""
+    clean = laps.undisturbed
+    usual = np.median(laps.seconds[clean]) if clean.any() else np.nan
+    return np.asarray(clean & (laps.seconds < SLOW * usual), bool)
+
+
 def lap_trend(session: Session) -> LapTrend | None:
     """Fit lap times by least squares, with an offset per driver and compound.
 
@@ -108,11 +115,8 @@ def lap_trend(session: Session) -> LapTrend | None:
     n_drivers = len(session.drivers)
     for index, driver in enumerate(session.drivers):
         laps = driver.laps
-        kept = laps.undisturbed & np.isfinite(laps.tyre_age)
-        kept &= np.fromiter((bool(name) for name in laps.compound), bool, len(laps))
-        if kept.any():
-            kept &= laps.seconds < SLOW * np.median(laps.seconds[kept])
-        for row in np.flatnonzero(kept):
+        known = np.isfinite(laps.tyre_age) & np.fromiter(map(bool, laps.compound), bool, len(laps))
+        for row in np.flatnonzero(steady_laps(laps) & known):
             entry = np.zeros(n_drivers + len(compounds) + 2)
             entry[index] = 1
             entry[n_drivers + compounds.index(laps.compound[row])] = 1
@@ -196,9 +200,13 @@ class TimeWon:
             found.append((clock.drift * inside.sum(axis=1), np.sqrt(clock.drift / (end - start)) * inside))
         ahead = np.sum([one for one, _ in found], axis=0) @ shares**2  # [P]
         back = ((shares.T @ np.concatenate([two for _, two in found], axis=1)) ** 2).sum(axis=1)
-        variance = np.clip(ahead - back, 0, None) / len(self.pairs)
-        clock_error = Estimate(np.zeros_like(variance), np.sqrt(variance), np.full_like(variance, np.inf))
-        return mean_of_laps(parts) - clock_error if len(parts) > 1 else replace(clock_error, mean=parts[0])
+        return _mean_with_clock(parts, np.clip(ahead - back, 0, None) / len(self.pairs))
+
+
+def _mean_with_clock(values: Floats, variance: Floats) -> Estimate:
+    """Return means of laps [L, P] whose clocks have this variance [P]; with one lap, the error is that of its clock."""
+    clock = Estimate(np.zeros_like(variance), np.sqrt(variance), np.full_like(variance, np.inf))
+    return mean_of_laps(values) - clock if len(values) > 1 else replace(clock, mean=values[0])
 
 
 def mean_of_laps(values: Floats) -> Estimate:
@@ -360,9 +368,8 @@ def minisectors(session: Session, codes: Sequence[str] | None = None) -> Minisec
             times *= 1 - (trend.effect(driver.laps, [*timed]) / times.sum(axis=1))[:, None]
         # The clock's error repeats on every lap, so averaging laps does not reduce it.
         variance = np.mean([clock.variance(shares[:-1], shares[1:]) for clock in timed.values()], axis=0)
-        clock_error = Estimate(np.zeros_like(variance), np.sqrt(variance), np.full_like(variance, np.inf))
         known.append(driver.code)
-        found.append(mean_of_laps(times) - clock_error if len(times) > 1 else replace(clock_error, mean=times[0]))
+        found.append(_mean_with_clock(times, variance))
     if len(known) < 2:
         return None
     parts = ("mean", "error", "freedom")
@@ -383,9 +390,6 @@ def usual_laps(session: Session) -> dict[str, tuple[int, ...]]:
         return {code: (number,) for code, (_, number) in fastest.items()}
     found = {}
     for driver in session.drivers:
-        laps = driver.laps
-        clean = laps.undisturbed.copy()
-        if clean.any():
-            clean &= laps.seconds < SLOW * np.median(laps.seconds[clean])
-        found[driver.code] = laps_to_compare(session, driver.code, laps.number[clean].tolist())
+        steady = driver.laps.number[steady_laps(driver.laps)].tolist()
+        found[driver.code] = laps_to_compare(session, driver.code, steady)
     return found

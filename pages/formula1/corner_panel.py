@@ -47,9 +47,10 @@ def tab(race: Race, found: Between) -> None:
         table_with_csv(table, name, race.stem, shapes=shapes, on_row=partial(_zoom, one.names))
         name = f"{race.stem}-corners-laps.csv"
         download("All measures, lap by lap (CSV)", lambda: csv(lap_by_lap([one, other])), name, key="corners-laps")
+        fuel = "" if found.won.trend is None else "Differences in time are corrected for fuel. "
         shell.quiet(
-            "A corner's window reaches halfway to its neighbours. Exit speed: 100 m after the corner. Differences in time are "
-            f"corrected for fuel. Accurate to about ±{sample_spacing(race.train)} m. Tick a corner to see its telemetry."
+            "A corner's window reaches halfway to its neighbours. Exit speed: 100 m after the corner. "
+            f"{fuel}Accurate to about ±{sample_spacing(race.train)} m. Tick a corner to see its telemetry."
         )
 
 
@@ -106,13 +107,14 @@ def show_pedals(race: Race, found: Between) -> None:
         shapes = {str(name): "%.1f" for name in table if name not in ("Measure", "Unit")}
         table_with_csv(table, "pedals", race.stem, shapes=shapes)
         download("Lap by lap (CSV)", lambda: csv(lap_by_lap(laps)), f"{race.stem}-pedals-laps.csv", key="pedals-laps")
-        counted = (
+        counted = ", ".join(
             f"{name} {len(one.laps)} laps (average lap {np.mean(one.laps):.0f})"
             for name, one in zip(found.names, laps, strict=True)
         )
         shell.quiet(
-            f"{', '.join(counted)}. Full throttle: 98% or more. Coasting: off both pedals. Lift and coast: metres per lap off "
-            "both pedals between full throttle and braking. Speed trap: the official one."
+            ("" if found.single else f"{counted}. ")
+            + "Full throttle: 98% or more. Coasting: off both pedals. Lift and coast: metres per lap off both pedals between "
+            "full throttle and braking. Speed trap: the official one."
         )
 
 

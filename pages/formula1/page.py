@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import streamlit as st
 
-from datasets.f1.laps import is_race, remarks_on_laps, remarks_on_session
+from datasets.f1.laps import is_qualifying, is_race, remarks_on_laps, remarks_on_session
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
@@ -129,7 +129,8 @@ def waiting(wait: controls.Waiting) -> NoReturn:
 def remark(race: Race) -> None:
     """Show how intervals are made, and what the session and the chosen laps lack."""
     session = race.session
-    shell.quiet(INTERVALS)
+    if not (is_qualifying(session) and race.found is not None and race.found.single):  # timing error only
+        shell.quiet(INTERVALS)
     if session.simulated:
         shell.quiet("Simulated race on an approximate layout. Choose Real sessions for recorded ones.")
         return

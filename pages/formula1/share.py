@@ -27,7 +27,8 @@ def draw(race: Race, found: Between) -> Figure:
     styles, kind = teams.line_styles(race.session, race.codes), "phase" if "phase" in found.gains else "minisector"
     track = time_gained.gain_map(race.circuit, found.names, found.gains["minisector"], styles)
     bars = time_gained.bars(found.names, found.gains[kind], kind, styles)
-    above, below = words_above(race, found), words_below(race)
+    reason = corner_cards.reason(found, corner_cards.measure(race, found))
+    above, below = [time_gained.sentence(found, reason), describe(found)], words_below(race)
     title = f"{' vs '.join(found.names)} · {race.session.title}"
     sizes: list[Dict] = [
         {"least": least} | _layout(track["layout"], bars["layout"], [title, *above], below, letters)
@@ -68,12 +69,6 @@ def _layout(track: Dict, bars: Dict, above: list[str], below: list[str], letters
         "yaxis2": bars["yaxis"] | {"anchor": "x2", "domain": [bottom, middle - 36 / total], "automargin": False},
     }
     return {"height": total, "layout": layout}
-
-
-def words_above(race: Race, found: Between) -> list[str]:
-    """Return the finding, with the reason, and the laps that are compared."""
-    measured = corner_cards.measure(race, found)
-    return [time_gained.sentence(found, corner_cards.reason(found, measured)), describe(found)]
 
 
 def words_below(race: Race) -> list[str]:

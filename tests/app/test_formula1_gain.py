@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from datasets.f1.corners import Corners
 from datasets.f1.time_won import MINISECTOR_M, By, Estimate, TimeWon
 from gdm_core.analysis.repeatable import repeatable_states
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import corner_panel, data, differences, pairs, sessions, time_gained
+from pages.formula1 import corner_cards, corner_panel, data, differences, pairs, sessions, time_gained
 from pages.formula1.circuit import open_circuit
 from pages.formula1.comparison import Between, Gain
 from pages.formula1.data import DriverReading
@@ -140,6 +142,22 @@ def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
 
 def test_race_with_few_laps_has_no_finding(feed):
     assert "timing error only" in words(visit(source="real")), "one lap each, instead of three pairs"
+
+
+@pytest.mark.parametrize(("longer", "told"), [(20.0, "BBB lifts 2"), (0.0, "")])
+def test_longer_coast_before_braking_is_told(longer, told):
+    """The second driver brakes at the same point, and lifts earlier before T2."""
+    numbers, rng = tuple(range(1, 13)), np.random.default_rng(0)
+
+    def corners(code: str, coast: float) -> Corners:
+        lift = np.column_stack([np.zeros(12), coast + rng.normal(0, 2, 12)])
+        values = {"braking point": np.full((12, 2), 80.0), "lift and coast": lift, "lift point": 80.0 + lift}
+        return Corners(code, numbers, values, ("T1", "T2"))
+
+    found = replace(_between(), names=("AAA", "BBB"))
+    words = corner_cards.lifting(found, (corners("AAA", 10.0), corners("BBB", 10.0 + longer)))
+    assert words[: len(told)] == told
+    assert bool(words) == bool(told)
 
 
 def test_corners_compare_the_pairs_of_compare(feed):
