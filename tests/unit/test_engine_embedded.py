@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +18,6 @@ from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import PATIENCE_S, connect, fake_fit, long_fit, until
 from tests.support.fake_model import FAMILY
-from tests.support.local_cluster import environment
 from tests.support.patience import patience_s
 from tests.support.work import LightWarmUp, messages_kept, process_facts
 
@@ -104,43 +100,3 @@ def test_fit_over_memory_limit_advises_on_memory(embedded: Engine, monkeypatch: 
     monkeypatch.setattr("gdm_core.engine.engine.ALLOWED_DEATHS", 0)
     with pytest.raises(FitError, match="needs more memory than a worker has"):
         embedded.submit(fake_fit(misbehave="memory", step_s=0.03, n_steps=200)).result(WAIT_S)
-
-
-SCRIPT = """
-import json, os, sys, time
-import psutil
-from gdm_core.engine import cluster
-from tests.support.work import LightWarmUp
-
-cluster.WarmUp = LightWarmUp
-link = cluster.connect(print)
-family = psutil.Process().children(recursive=True)
-open_to = {c.laddr.ip for p in family for c in p.net_connections("inet") if c.status == "LISTEN"}
-facts = {"torch here": "torch" in sys.modules, "open to": sorted(open_to), "pids": [p.pid for p in family]}
-with open("facts.part", "w") as file:
-    json.dump(facts, file)
-os.rename("facts.part", "facts")
-time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
-def test_no_process_remains_10_s_after_the_server(tmp_path: Path, ending: signal.Signals) -> None:
-    """The script has no `if __name__ == "__main__"`. Its workers load no models, which takes seconds."""
-    (tmp_path / "script.py").write_text(SCRIPT)
-    env = environment(GDM_WORKERS="1")
-    env.pop("GDM_SCHEDULER", None)
-    with (tmp_path / "log").open("wb") as log:
-        server = subprocess.Popen([sys.executable, "script.py"], cwd=tmp_path, env=env, stdout=log, stderr=log)
-    try:
-        until(lambda: (tmp_path / "facts").exists() or server.poll() is not None, (tmp_path / "log").read_text)
-        facts = json.loads((tmp_path / "facts").read_text())
-    finally:
-        server.send_signal(ending)
-        server.wait()
-    ended = time.monotonic()
-    until(lambda: not any(psutil.pid_exists(pid) for pid in facts["pids"]))
-    assert time.monotonic() - ended < patience_s(10)
-    assert len(facts["pids"]) >= 3, "scheduler, nanny and worker"
-    assert not facts["torch here"]
-    assert facts["open to"] == ["127.0.0.1"]

@@ -15,16 +15,23 @@ def chain(rng, n_samples, n_states, scale=1.0, recurrent=True):
     return scale * rng.normal(size=(n_samples, n_states)), log_initial, log_transitions
 
 
-def enumerate_paths(table, log_initial, log_transitions, starts):
-    """Return log evidence, marginals [T, K] and pairs [T, K, K] by summing over all K^T paths."""
+def weigh_paths(paths, table, log_initial, log_transitions, starts):
+    """Return the log joint density of each path."""
     n, k = table.shape
     full = np.broadcast_to(log_transitions, (n, log_transitions.shape[-2], k))
-    paths = np.array(list(itertools.product(range(k), repeat=n)))
     weight = np.zeros(len(paths))
     for t in range(n):
         before = paths[:, t - 1] if full.shape[1] > 1 else 0
         weight += log_initial[paths[:, t]] if starts[t] else full[t, before, paths[:, t]]
         weight += table[t, paths[:, t]]
+    return weight
+
+
+def enumerate_paths(table, log_initial, log_transitions, starts):
+    """Return log evidence, marginals [T, K] and pairs [T, K, K] by summing over all K^T paths."""
+    n, k = table.shape
+    paths = np.array(list(itertools.product(range(k), repeat=n)))
+    weight = weigh_paths(paths, table, log_initial, log_transitions, starts)
     evidence = np.logaddexp.reduce(weight)
     p = np.exp(weight - evidence)
     marginal = np.array([[p[paths[:, t] == j].sum() for j in range(k)] for t in range(n)])
@@ -136,3 +143,15 @@ def test_nan_evidence_reaches_the_likelihood():
     table, first, moves = chain(np.random.default_rng(0), 9, 3)
     table[4] = np.nan
     assert np.isnan(hmm.posterior(table, first, moves, np.arange(9) == 0).log_likelihood)
+
+
+@pytest.mark.parametrize("rows", [3, 1])
+@pytest.mark.parametrize("seed", range(6))
+def test_path_is_the_best_of_all(seed, rows):
+    rng = np.random.default_rng(seed)
+    table = 2 * rng.normal(size=(7, 3))
+    initial, moves = (hmm.log_normalise(2 * rng.normal(size=shape))[0] for shape in ((3,), (7, rows, 3)))
+    starts = np.isin(np.arange(7), [0, 4])
+    found = hmm.most_probable_path(hmm.posterior(table, initial, moves, starts))
+    paths = np.array(list(itertools.product(range(3), repeat=7)))
+    assert found.tolist() == paths[weigh_paths(paths, table, initial, moves, starts).argmax()].tolist()

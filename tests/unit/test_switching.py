@@ -74,6 +74,17 @@ def test_constant_stretch_does_not_break_a_fit():
         assert np.isfinite(model.elbo_)
 
 
+@pytest.mark.parametrize("model", [ARHMM(3, 2, transitions="recurrent_only", **FAST), SLDS(3, 2, **FAST)])
+def test_path_of_a_model_agrees_with_states(model):
+    rng = np.random.default_rng(0)
+    y = np.repeat(rng.normal(size=(8, 3)) * 3, 15, axis=0) + 0.3 * rng.normal(size=(120, 3))
+    y[50:53] = np.nan
+    path = model.fit(y).viterbi(y)
+    assert path.shape == (120,)
+    assert (path == model.predict(y)).mean() > 0.9
+    np.testing.assert_array_equal(model.viterbi([y, y])[1], path)
+
+
 # ---- the causal filter ----------------------------------------------------------------------------------------------
 def test_one_state_filter_equals_dense_conditioning():
     rng = np.random.default_rng(19)

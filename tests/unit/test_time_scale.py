@@ -46,10 +46,6 @@ def test_regimes_keep_samples(kind):
     assert found.sentences[0].startswith("Use single samples")
 
 
-def test_track_keeps_samples():
-    assert choose_scale(nascar.simulate("standard", T=300, seed=1)).scale is None
-
-
 def test_units_and_constant_channels_do_not_matter():
     y, _ = activities(800, bout=100, gaps=False)
     other = np.column_stack([y * [1000.0, 0.01] + 5.0, np.full(len(y), 3.0)])
@@ -67,20 +63,42 @@ def noise(kind, seed, n_samples=6000):
     return y
 
 
-def test_a_spike_is_no_state():
-    assert choose_scale(noise("spike of 20", seed=0, n_samples=1000)).scale is None
+def dead_stretch():
+    y = noise("white", seed=0, n_samples=2000)
+    y[1000:1080] = 0
+    return y
+
+
+@pytest.mark.parametrize(
+    "y",
+    [nascar.simulate("standard", T=300, seed=1), noise("spike of 20", seed=0, n_samples=1000), dead_stretch()],
+    ids=["track", "spike", "dead stretch"],
+)
+def test_data_without_activities_keep_samples(y):
+    assert choose_scale(y).scale is None
+
+
+def without_complete_rows():
+    y = np.random.default_rng(0).normal(size=(500, 2))
+    y[::2, 0] = y[1::2, 1] = np.nan
+    return y
+
+
+@pytest.mark.parametrize(
+    "y",
+    [np.random.default_rng(0).normal(size=(60, 2)), np.ones((500, 2)), without_complete_rows()],
+    ids=["short", "constant", "no complete rows"],
+)
+def test_unusable_recording_keeps_samples(y):
+    found = choose_scale(y)
+    assert (found.scale, found.sure) == (None, "open")
+    assert "recordings" in found.sentences[1]
 
 
 @pytest.mark.bulk
 @pytest.mark.parametrize("kind", [*SPIKES, *HEAVY_TAILS])
 def test_noise_keeps_samples_in_ten_of_ten(kind):
     assert [choose_scale(noise(kind, seed)).scale for seed in range(10)] == [None] * 10
-
-
-def test_a_short_dead_stretch_is_no_state():
-    y = noise("white", seed=0, n_samples=2000)
-    y[1000:1080] = 0
-    assert choose_scale(y).scale is None
 
 
 def test_spikes_do_not_hide_activities():
@@ -90,26 +108,6 @@ def test_spikes_do_not_hide_activities():
     one, two = choose_scale(y), choose_scale(spiked)
     assert one.scale is not None
     assert (one.scale, one.n_states) == (two.scale, two.n_states)
-
-
-def without_complete_rows(y):
-    y[::2, 0] = y[1::2, 1] = np.nan
-    return y
-
-
-@pytest.mark.parametrize(
-    "y",
-    [
-        np.random.default_rng(0).normal(size=(60, 2)),
-        np.ones((500, 2)),
-        without_complete_rows(np.random.default_rng(0).normal(size=(500, 2))),
-    ],
-    ids=["short", "constant", "no complete rows"],
-)
-def test_unusable_recording_keeps_samples(y):
-    found = choose_scale(y)
-    assert (found.scale, found.sure) == (None, "open")
-    assert "recordings" in found.sentences[1]
 
 
 def scale(length, k, silhouette, dwell=math.nan):
