@@ -144,13 +144,13 @@ def test_race_with_few_laps_has_no_finding(feed):
     assert "timing error only" in words(visit(source="real")), "one lap each, instead of three pairs"
 
 
-@pytest.mark.parametrize(("longer", "told"), [(20.0, "BBB lifts 2"), (0.0, "")])
+@pytest.mark.parametrize(("longer", "told"), [(20.0, "BBB lifts 20 m earlier into T2 (±"), (0.0, "")])
 def test_longer_coast_before_braking_is_told(longer, told):
     """The second driver brakes at the same point, and lifts earlier before T2."""
     numbers, rng = tuple(range(1, 13)), np.random.default_rng(0)
 
     def corners(code: str, coast: float) -> Corners:
-        lift = np.column_stack([np.zeros(12), coast + rng.normal(0, 2, 12)])
+        lift = np.column_stack([np.zeros(12), coast + rng.normal(0, 0.2, 12)])
         values = {"braking point": np.full((12, 2), 80.0), "lift and coast": lift, "lift point": 80.0 + lift}
         return Corners(code, numbers, values, ("T1", "T2"))
 
