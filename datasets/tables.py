@@ -334,7 +334,7 @@ def read(
     made = read_frame(opened, sheet, answers)
     frame, remarks = drop_remarks(made.frame)
     if len(frame) < 2:
-        raise DataError(f"{opened.name} has {plural(len(frame), 'row')}; a recording has at least two.")
+        raise DataError(f"{opened.name} has {plural(len(frame), 'row')}; at least 2 are needed.")
     frame, joined = join_date_and_time(frame)
     guessed, found = guess_roles(frame), find_row_names(frame)
     if found:
