@@ -138,7 +138,8 @@ def _list_terms(design: Design, values: Floats, trend: bool) -> list[Term]:
         return [Term(factor.name, own, nuisance, _describe_effect(design, 0), test, design, values)]
     test = "F of a split-plot model" if design.paired else "F of a linear model"
     columns = [design.dummies(0), design.dummies(1)]
-    within = [design.paired and _varies_within(design, j) for j in (0, 1)]
+    levels = pd.DataFrame(design.levels).groupby(design.subjects).nunique()
+    within = [design.paired and bool((levels[j] > 1).any()) for j in (0, 1)]
     found: list[Term] = []
     for j, one in enumerate(design.factors):
         if design.paired and not within[j]:
@@ -163,11 +164,6 @@ def _product(first: Floats, second: Floats) -> Floats:
 def _describe_effect(design: Design, j: int) -> str:
     words = design.factors[j].words
     return f"{words[1]} minus {words[0]}" if len(words) == 2 else PARTIAL
-
-
-def _varies_within(design: Design, j: int) -> bool:
-    frame = pd.DataFrame({"subject": design.subjects, "level": design.levels[:, j]})
-    return bool((frame.groupby("subject")["level"].nunique() > 1).any())
 
 
 def _average_subjects(design: Design, values: Floats) -> tuple[Design, Floats]:

@@ -30,7 +30,7 @@ FEWEST_SEEN = 0.5  # least share of samples with data
 LONGEST_UNSEEN_S = 1.0  # states inside longer gaps are guesses, so they are left unlabelled
 RATES_ALIKE = 0.02
 STEADY = BoutRule(0.2, 0.2)  # suppresses tracking jitter, which differs between days
-OUTLIER_SDS = 4.0  # robust standard deviations
+OUTLIER_SDS, FEWEST_SCORES = 4.0, 4  # robust standard deviations, from so many recordings on
 SCORED_SAMPLES = 3_000  # evenly spaced samples of a recording, to find outliers
 
 
@@ -131,16 +131,6 @@ def fit_copy(model: StateModel, trials: Trials) -> StateModel:
     return copy
 
 
-def decode(model: StateModel, trial: Trial, rule: BoutRule) -> Recording:
-    """Return the soft states and bouts of a recording, except inside long gaps."""
-    soft = np.array(model.predict_proba(trial), np.float32)
-    gone = np.asarray(np.isnan(trial.y).all(axis=1))
-    unseen = gap_lengths(gone) > max(1, round(LONGEST_UNSEEN_S * trial.rate_hz))
-    labels = np.where(unseen, UNLABELLED, rule.labels(soft, trial.rate_hz)).astype(np.int32)
-    soft[unseen] = np.nan
-    return Recording(labels, trial.rate_hz, soft, trial.start_seconds)
-
-
 class Decoding(NamedTuple):
     """States of a recording, its score in nats per sample, and how far it is outside the range of the fit, if it is."""
 
@@ -150,13 +140,18 @@ class Decoding(NamedTuple):
 
 
 def decode_and_score(model: StateModel, trial: Trial, rule: BoutRule) -> Decoding:
-    """Find the states of a recording, and score evenly spread pieces of it."""
+    """Find states and bouts of a recording, except inside long gaps, and score evenly spread pieces of it."""
     assert model.scaler_ is not None
     outside = find_extrapolation(model.scaler_.center, model.scaler_.scale, Trials((trial,)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # the study notes it by the name of the recording
         score = float(model.score(Trials(tuple(_pieces(trial, SCORED_SAMPLES)))))
-    return Decoding(decode(model, trial, rule), score, outside)
+    soft = np.array(model.predict_proba(trial), np.float32)
+    gone = np.asarray(np.isnan(trial.y).all(axis=1))
+    unseen = gap_lengths(gone) > max(1, round(LONGEST_UNSEEN_S * trial.rate_hz))
+    labels = np.where(unseen, UNLABELLED, rule.labels(soft, trial.rate_hz)).astype(np.int32)
+    soft[unseen] = np.nan
+    return Decoding(Recording(labels, trial.rate_hz, soft, trial.start_seconds), score, outside)
 
 
 def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> Decoding:
@@ -170,26 +165,14 @@ def decode_recording(model: bytes, recording: Trials, smooth_s: float, shortest_
 
 def flag(decoded: Mapping[str, Decoding]) -> dict[str, str]:
     """Return recording -> reason for recordings outside the range of the fit and for low outliers."""
-    outside = {
-        name: f"outside the range of the fit, {one.outside}; its states and score are extrapolations"
-        for name, one in decoded.items()
-        if one.outside
-    }
-    return find_low_scores({name: one.score for name, one in decoded.items()}) | outside
-
-
-def find_low_scores(explained: Mapping[str, float]) -> dict[str, str]:
-    """Return recording -> reason for low outliers, given recording -> score in nats per sample."""
-    if len(explained) < 4:
-        return {}
-    scores = np.array(list(explained.values()))
+    scores = np.array([one.score for one in decoded.values()])
     middle = np.median(scores)
     spread = 1.4826 * np.median(np.abs(scores - middle))
-    if not spread > 0:
-        return {}
-    below = (middle - scores) / spread
-    return {
-        name: f"a possible outlier: low log-likelihood ({score:.2f} nats per sample, median {middle:.2f}); check its tracking"
-        for name, score, far in zip(explained, scores, below, strict=True)
-        if far > OUTLIER_SDS
-    }
+    found = {}
+    for name, one in decoded.items():
+        if one.outside:
+            found[name] = f"outside the range of the fit, {one.outside}; its states and score are extrapolations"
+        elif len(scores) >= FEWEST_SCORES and spread > 0 and middle - one.score > OUTLIER_SDS * spread:
+            low = f"{one.score:.2f} nats per sample, median {middle:.2f}"
+            found[name] = f"a possible outlier: low log-likelihood ({low}); check its tracking"
+    return found

@@ -107,7 +107,8 @@ def make_record(study: Study, found: Sequence[pd.DataFrame | Flow] = (), correct
     for name, reason in sheet.set_aside.items():
         excluded[reason] = (*excluded.get(reason, ()), name)
     lasts = {name: seconds * (round(seconds * rates.max()) > 1) for name, seconds in study.smoothing.items()}
-    asked = [one.attrs["question"] for one in found if not isinstance(one, Flow)]
+    asked = [describe_plan(study, one.attrs["question"]) for one in found if not isinstance(one, Flow)]
+    planned = [(name, old, now.get(name, "")) for now in asked for name, old in study.plan.items()]
     return Record(
         n_recordings=len(rows), n_subjects=len({sheet.animals[every[row]] for row in rows}) if sheet.animal else None,
         subject=sheet.subject, minutes=(float(minutes.min()), float(minutes.max())),
@@ -119,7 +120,7 @@ def make_record(study: Study, found: Sequence[pd.DataFrame | Flow] = (), correct
         why_k=study.why_k.strip().rstrip("."), excluded=excluded,
         tests=tuple(one if isinstance(one, Flow) else _record_comparison(one, correction, sheet.subject) for one in found),
         plan=study.plan,
-        changes=tuple(change for q in asked for change in list_changes(study.plan, describe_plan(study, q))),
+        changes=tuple(f"{name} ({old} in the plan, now {now})" for name, old, now in planned if now not in ("", old)),
         n_tried=len(study.tried),
         packages={name: version(name) for name in ("numpy", "scipy", "statsmodels")} | {"GDM Studio": __version__},
     )  # fmt: skip
@@ -148,12 +149,6 @@ def describe_plan(study: Study, question: Question) -> dict[str, str]:
         "left out": listed(sorted(study.sheet.set_aside)) or none, "number of states": str(len(study.states)),
         "time scale": format_rates(float(rates.min()), float(rates.max())), "correction": CORRECTIONS[question.correction],
     }  # fmt: skip
-
-
-def list_changes(plan: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return what differs from a plan, as phrases."""
-    changed = [(name, value) for name, value in now.items() if plan.get(name, value) != value]
-    return [f"{name} ({plan[name]} in the plan, now {value})" for name, value in changed]
 
 
 def write_methods(study: Study, *found: pd.DataFrame | Flow, correction: str = "p_holm") -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gdm_core.study.finding import Finding
 
 FOLLOWING = ("confounds", "means", "equivalence", "pairs")  # tables in the JSON result
+FLOW = ("distance", "unit", "z", "p", "n", "sizes", "notes")  # its part on the flow test
 
 
 def add_study(commands: Any) -> None:
@@ -122,7 +123,7 @@ def study(options: argparse.Namespace) -> int:
         assert table is not None
         tables = _collect_tables(current, finding)
         result |= {
-            "flow": finding.flow and _flow_record(finding.flow),
+            "flow": finding.flow and {name: getattr(finding.flow, name) for name in FLOW},
             "comparison": table.to_dict("records"),
             "comparison_notes": [
                 *table.attrs["notes"],
@@ -143,10 +144,6 @@ def study(options: argparse.Namespace) -> int:
     for line in [*lines, "", result["methods"]]:
         print(line)
     return 0
-
-
-def _flow_record(flow: Any) -> dict[str, Any]:
-    return {name: getattr(flow, name) for name in ("distance", "unit", "z", "p", "n", "sizes", "notes")}
 
 
 def _collect_tables(current: Study, finding: Finding) -> dict[str, Any]:

@@ -63,18 +63,6 @@ def bucket_lines(x: npt.NDArray[Any], y: npt.NDArray[Any], bucket: npt.NDArray[A
     return [visit[a:b] for a, b in pairwise(edges.tolist())]
 
 
-def _hover_data(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
-    """Return sample numbers and two strongest states [T, 5]; [T, 2] if not rich."""
-    strongest = top_two(states)[:, : 4 if rich and states.shape[1] > 1 else 2]
-    return np.column_stack([np.arange(len(states)), strongest] if rich else [strongest]).astype(np.uint16)
-
-
-def _padding(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
-    """Return invisible markers that keep Plotly from clipping lines at the edge."""
-    across, up = ([np.nanmin(each), np.nanmax(each)] for each in (x, y))
-    return points("markers", across, up, marker={"size": width + 2, "color": "$clear"})
-
-
 def _dot_shapes(places: npt.NDArray[np.float32], size: float) -> Dict:
     """Return squares of `size` in data units as one shape, which stays below the path."""
     few = places[:: -(-len(places) // MOST_DOTS)]
@@ -156,7 +144,8 @@ def track(
     gl = len(x) - 1 > WEBGL_ABOVE
     buckets = palette.quantise(soft, limit=COLOURS)
     rich = len(x) <= RICH_HOVER_BELOW
-    hover = _hover_data(soft, rich)
+    strongest = top_two(soft)[:, : 4 if rich and soft.shape[1] > 1 else 2]
+    hover = np.column_stack([np.arange(len(soft)), strongest] if rich else [strongest]).astype(np.uint16)
     titles = names_of(soft.shape[1], list(names) if names else None)
     first = 1 if rich else 0
     # Samples carry state numbers instead of names, which would multiply the size.
@@ -182,7 +171,8 @@ def track(
     if dots is not None:
         shapes.insert(0, _dot_shapes(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(extent, axis=0)))))
     if np.isfinite(where).any():
-        traces.append(_padding(extent[:, 0], extent[:, 1], width))
+        across, up = ([np.nanmin(each), np.nanmax(each)] for each in extent.T)  # keeps Plotly from clipping lines
+        traces.append(points("markers", across, up, marker={"size": width + 2, "color": "$clear"}))
     marks = [note(str(label), float(lx), float(ly), font=SMALL, xref="x", yref="y") for lx, ly, label in labels]
     if title:
         marks.append(headline(title) | {"yanchor": "bottom"})  # above the path
