@@ -82,14 +82,3 @@ def fitted_module(model: GDM, device: str = "cpu") -> GdmModule:
     module = GdmModule(model.n_channels, model.config, model.lasting_)
     module.load_state_dict({name: torch.as_tensor(value) for name, value in model.params_.items()})
     return module.to(device).eval()
-
-
-def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) -> GdmModule:
-    """Return the module with permuted states: new state i is the old state order[i]."""
-    other = GdmModule(module.projection.shape[1], config).to(module.projection.dtype)
-    state = module.state_dict()
-    for name, value in state.items():
-        for axis in state_axes(name, value.ndim):
-            state[name] = state[name].index_select(axis, torch.tensor(order))
-    other.load_state_dict(state)
-    return other

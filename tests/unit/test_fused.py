@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from datasets import formula1, nascar
-from gdm_core import GDM, Trial
+from gdm_core import GDM
 from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.compiled import training
 from gdm_core.maths.rows import Rows, WindowSampler
@@ -26,6 +26,7 @@ from gdm_core.models.gdm.module import importance_objective, sampled_elbo
 from gdm_core.models.gdm.posteriors import MARGIN, discriminant
 from gdm_core.models.gdm.start import whitening_projection
 from tests.support.gdm import CPU, generator, random_module, random_rows
+from tests.support.polygons import simulate_polygon
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -239,22 +240,6 @@ def test_track_with_unlucky_emission_is_found():
 
 
 # ---- initial values -------------------------------------------------------------------------------------------------
-def polygon(n_sides: int, n_samples: int = 600, lap: int = 30, noise: float = 0.01) -> Trial:
-    """Simulate a car on a polygon with a speed per side: within a state, steps hardly vary."""
-    rng = np.random.default_rng(n_sides)
-    angle = 2 * np.pi * np.arange(n_sides) / n_sides
-    out, along = np.stack([np.cos(angle), np.sin(angle)], 1), np.stack([-np.sin(angle), np.cos(angle)], 1)
-    speed = rng.uniform(0.6, 1.4, n_sides) * 2 * np.pi / lap
-    x, path, labels = out[0], [], []
-    for _ in range(n_samples):
-        side = int((out @ x).argmax())
-        x = x + speed[side] * along[side] - 0.1 * out[side] * (out[side] @ x - 1)
-        path.append(x)
-        labels.append(side)
-    y = np.array(path) @ rng.standard_normal((2, 10)) + noise * rng.standard_normal((n_samples, 10))
-    return Trial(y=y, labels=np.array(labels))
-
-
 def test_initial_logits_are_bounded():
     features = torch.cat([torch.zeros(50, 2), torch.ones(50, 2)]) + 1e-4 * torch.randn(100, 2)
     member = torch.nn.functional.one_hot(torch.arange(100) // 50, 2).float()
@@ -267,7 +252,7 @@ def test_initial_logits_are_bounded():
 @pytest.mark.parametrize("n_sides", [3, pytest.param(5, marks=pytest.mark.bulk)])
 def test_states_with_constant_steps_are_found(n_sides):
     """Initial logits thousands of nats apart would stop the fit from learning."""
-    trial = polygon(n_sides)
+    trial = simulate_polygon(n_sides)
     model = GDM(n_sides, 2, seed=0).fit(trial, calibrate=False)
     assert matched_accuracy(model.predict(trial), trial.labels) > 0.99
     assert model.elbo_ > GDM(1, 2, seed=0).fit(trial, calibrate=False).elbo_ + 10

@@ -13,7 +13,7 @@ from gdm_core.engine.suggest import SuggestQuestion, suggest
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import Trial, Trials, as_trials
-from tests.support import polygons
+from tests.support.polygons import simulate_polygon
 
 
 def tried(k, mean, agreement, *, model="gdm", spread=0.1, lost_block=0.0, **setting):
@@ -184,7 +184,7 @@ def test_long_recording_is_thinned_evenly(lengths):
 
 
 def test_probe_round_trips_through_json():
-    trial = as_trials(polygons.simulate(2, T=200, seed=1))
+    trial = as_trials(simulate_polygon(3, 200))
     setting = {"family": "gdm", "n_states": 2, "n_latent": 2, "n_steps": 60}
     between = probe("gdm", setting, trial, seeds=(0,))
     assert [next(between), next(between)] == [None, None]
@@ -198,16 +198,16 @@ def test_probe_round_trips_through_json():
 
 
 @pytest.mark.bulk
-@pytest.mark.parametrize("n_states", [2, 3])
+@pytest.mark.parametrize("n_states", [3, 4])
 def test_true_number_of_states_is_found(n_states, tmp_path):
-    trials = as_trials(polygons.simulate(n_states, T=500, seed=3))
-    question = SuggestQuestion(["gdm"], trials, states=range(1, 5), fixed={"n_steps": 400})
+    trials = as_trials(simulate_polygon(n_states))
+    question = SuggestQuestion(["gdm"], trials, states=range(1, 6), fixed={"n_steps": 400})
     found = suggest(question, LocalEngine(ResultCache(tmp_path)))
     assert found.settings["n_states"] == n_states
 
 
 def test_suggestion_resumes_from_cache(tmp_path, monkeypatch):
-    trials = as_trials(polygons.simulate(2, T=200, seed=1))
+    trials = as_trials(simulate_polygon(3, 200))
     question = SuggestQuestion(["gdm", "arhmm"], trials, states=(1, 2), fixed={"n_steps": 40, "n_iter": 3})
     first = suggest(question, LocalEngine(ResultCache(tmp_path)))
 
@@ -230,7 +230,7 @@ def test_regimes_of_drifting_walk_are_found(kind, tmp_path):
 
 
 def test_invalid_questions_raise_config_error():
-    trials = as_trials(polygons.simulate(2, T=200))
+    trials = as_trials(simulate_polygon(3, 200))
     with pytest.raises(ConfigError, match="no model 'none'"):
         SuggestQuestion(["none"], trials)
     with pytest.raises(ConfigError, match="models is empty"):
