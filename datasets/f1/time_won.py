@@ -384,12 +384,6 @@ def usual_laps(session: Session) -> dict[str, tuple[int, ...]]:
     other sessions take the best lap.
     """
     if not is_race(session):
-        fastest: dict[str, tuple[float, int]] = {}
-        for one in best_laps(session):
-            fastest[one.code] = min(fastest.get(one.code, (np.inf, 0)), (one.seconds, one.number))
-        return {code: (number,) for code, (_, number) in fastest.items()}
-    found = {}
-    for driver in session.drivers:
-        steady = driver.laps.number[steady_laps(driver.laps)].tolist()
-        found[driver.code] = laps_to_compare(session, driver.code, steady)
-    return found
+        return {one.code: (one.number,) for one in sorted(best_laps(session), key=lambda one: -one.seconds)}
+    steady = {driver.code: driver.laps.number[steady_laps(driver.laps)].tolist() for driver in session.drivers}
+    return {code: laps_to_compare(session, code, laps) for code, laps in steady.items()}

@@ -38,7 +38,6 @@ WORDS = {
 }
 NOTHING = "little difference"
 N_CORNERS = 3
-LAP_S = 30.0  # that the clock plays a lap
 FEW = 16  # pairs
 
 
@@ -141,8 +140,7 @@ class Habits:
         """Draw the mean shares at one place of the lap as bars, which follow map and strips."""
         shares = mixed(self.fitted.states.mean(axis=0), self.every)
         looks = {"names": self.short, "colours": palette.colours(len(self.every))}
-        axis, recording = self.race.circuit.axis, self.apart.trials.fingerprint
-        lab.show_clock(recording, "the differences", shares, looks, axis, len(shares) / LAP_S)
+        lab.show_clock(self.apart.trials.fingerprint, "the differences", shares, looks, self.race.circuit.axis)
 
     def table(self) -> pd.DataFrame:
         """Return one row per habit, and one for the rest."""

@@ -37,7 +37,6 @@ class MapOptions:
     complementary: bool
 
 
-LAP_S = 30.0  # that the clock plays a lap
 USUAL = MapOptions("train", badges=True, most=1, weight=0.01, presence=0.2, complementary=False)
 
 
@@ -199,7 +198,7 @@ def show_moment(circuit: Circuit, here: DriverReading | Undecoded) -> None:
     if isinstance(here, DriverReading):
         mean, name = here.average(circuit)[:, here.used], f"the average lap of {here.laps.code}"
         recording = f"{here.laps.trials.fingerprint}/{here.origin}"
-        lab.show_clock(recording, name, mean, here.looks, circuit.axis, len(mean) / LAP_S)
+        lab.show_clock(recording, name, mean, here.looks, circuit.axis)
 
 
 def name_states(view: View) -> View:

@@ -15,7 +15,7 @@ from pages.lab.decoded import Undecoded
 from pages.lab.view import View
 from pages.ui import player
 
-WHOLE_S = 30.0  # that a trial in steps takes
+WHOLE_S = 30.0  # that a trial in steps, or a lap, takes
 MAX_ROWS = 20_000  # sent to the browser; longer trials are thinned
 _moment = player.player(
     "gdm_moment",
@@ -32,19 +32,23 @@ def show_moment(view: View) -> None:
     if isinstance(here, Undecoded):
         return
     timing, rate = here.timing, here.trial.rate_hz
-    rate = len(here.shares) / WHOLE_S if timing["unit"] == "step" else rate
     show_clock(f"{here.trial.fingerprint}/{here.origin}", here.trial.name, here.shares, here.looks, timing, rate)
 
 
 def show_clock(
-    recording: str, name: str, shares: npt.ArrayLike, looks: Mapping[str, Any], timing: Mapping[str, Any], rate: float
+    recording: str,
+    name: str,
+    shares: npt.ArrayLike,
+    looks: Mapping[str, Any],
+    timing: Mapping[str, Any],
+    rate: float = 1.0,
 ) -> None:
     """Draw the bars of shares [T, K] with a clock.
 
     recording   identity of the shares: another one restarts the clock
     looks       names and colours of the K states
     timing      start, step and unit of the axis along which figures are drawn
-    rate        samples that a clock at normal speed plays per second
+    rate        samples per second, if the axis is time; another axis takes half a minute
     """
     every = np.asarray(shares)
     stride = -(-len(every) // MAX_ROWS)
@@ -59,7 +63,7 @@ def show_clock(
             "start": timing["start"],
             "step": timing["step"] * stride,
             "unit": timing["unit"],
-            "rate": rate / stride,
+            "rate": rate / stride if timing["unit"] not in ("step", "m") else len(every) / stride / WHOLE_S,
             "group": "page",
             "alt": f"Shares of {every.shape[1]} states at one moment of {name}. Space plays, arrows step.",
             **looks,
