@@ -140,7 +140,7 @@ WHERE_TO_GET = (
     "frame of it."
 )
 
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
 
 
 def find(folder: str | Path) -> dict[Split, Path]:
