@@ -32,7 +32,8 @@ def show_moment(view: View) -> None:
     if isinstance(here, Undecoded):
         return
     timing, rate = here.timing, here.trial.rate_hz
-    show_clock(f"{here.trial.fingerprint}/{here.origin}", here.trial.name, here.shares, here.looks, timing, rate)
+    follows, identity = view.dataset.pose(view.index) is not None, f"{here.trial.fingerprint}/{here.origin}"
+    show_clock(identity, here.trial.name, here.shares, here.looks, timing, rate, follows)
 
 
 def show_clock(
@@ -42,6 +43,7 @@ def show_clock(
     looks: Mapping[str, Any],
     timing: Mapping[str, Any],
     rate: float = 1.0,
+    follows: bool = False,
 ) -> None:
     """Draw the bars of shares [T, K] with a clock.
 
@@ -49,6 +51,7 @@ def show_clock(
     looks       names and colours of the K states
     timing      start, step and unit of the axis along which figures are drawn
     rate        samples per second, if the axis is time; another axis takes half a minute
+    follows     whether a pose player has the clock
     """
     every = np.asarray(shares)
     stride = -(-len(every) // MAX_ROWS)
@@ -58,6 +61,7 @@ def show_clock(
         key="moment",
         data={
             "recording": recording,
+            "follows": follows,
             "n": len(every[::stride]),
             "shares": typed(to_levels(every[::stride]), "u1"),
             "start": timing["start"],
@@ -65,7 +69,7 @@ def show_clock(
             "unit": timing["unit"],
             "rate": rate / stride if timing["unit"] not in ("step", "m") else len(every) / stride / WHOLE_S,
             "group": "page",
-            "alt": f"Shares of {every.shape[1]} states at one moment of {name}. Space plays, arrows step.",
+            "alt": f"Shares of {every.shape[1]} states at one moment of {name}.{'' if follows else ' Space plays, arrows step.'}",
             **looks,
         },
     )
