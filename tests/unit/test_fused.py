@@ -145,10 +145,10 @@ def test_adam_equals_torch():
 @pytest.mark.parametrize(
     "config",
     [
-        GDMConfig(transition="gru", posterior="window"),
-        GDMConfig(posterior="bigru"),
-        GDMConfig(posterior="sticky"),
-        GDMConfig(posterior="transformer"),
+        GDMConfig(transition="gru", posterior="window", n_latent=2),
+        GDMConfig(posterior="bigru", n_latent=2),
+        GDMConfig(posterior="sticky", n_latent=2),
+        GDMConfig(posterior="transformer", n_latent=2),
     ],
 )
 def test_unsupported_options_use_autograd(config):
@@ -183,18 +183,18 @@ def test_step_moves_towards_least_squares(missing):
 
 def test_only_window_posteriors_use_newton():
     for config, newton in (
-        (GDMConfig(), True),
-        (GDMConfig(transition="gru"), False),
-        (GDMConfig(posterior="bigru"), False),
-        (GDMConfig(posterior="linear"), False),
-        (GDMConfig(transition="gru", posterior="transformer"), False),
-        (GDMConfig(transition="gru", posterior="linear"), False),
+        (GDMConfig(n_latent=2), True),
+        (GDMConfig(transition="gru", n_latent=2), False),
+        (GDMConfig(posterior="bigru", n_latent=2), False),
+        (GDMConfig(posterior="linear", n_latent=2), False),
+        (GDMConfig(transition="gru", posterior="transformer", n_latent=2), False),
+        (GDMConfig(transition="gru", posterior="linear", n_latent=2), False),
     ):
         ascent = ascent_of(config, 10)
         assert ascent.newton == newton
         assert newton or Plan.for_ascent(ascent).total == config.effective_steps
-    assert not ascent_of(GDMConfig(), 4).newton, "their noise cannot be told"
-    assert Plan.for_ascent(ascent_of(GDMConfig(n_steps=7), 4)).total == 7
+    assert not ascent_of(GDMConfig(n_latent=2), 4).newton, "their noise cannot be told"
+    assert Plan.for_ascent(ascent_of(GDMConfig(n_steps=7, n_latent=2), 4)).total == 7
 
 
 def ascent_of(config: GDMConfig, n_channels: int) -> Ascent:

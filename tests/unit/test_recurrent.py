@@ -21,7 +21,7 @@ from tests.support.gdm import CPU, generator, random_module, random_rows
 POSTERIORS = ("bigru", "transformer")
 
 
-MEMORY = GDMConfig(n_states=3, transition="gru", posterior="bigru")
+MEMORY = GDMConfig(n_states=3, transition="gru", posterior="bigru", n_latent=2)
 
 
 def changed(rows: Rows, at: int, by: float) -> Rows:
@@ -115,7 +115,9 @@ def test_logits_depend_on_earlier_steps():
 
 def test_stickiness_pulls_towards_the_previous_state():
     for gamma in (0.0, 0.9):
-        module = random_module(GDMConfig(n_states=3, transition="gru", posterior="bigru", stickiness=gamma)).eval()
+        module = random_module(
+            GDMConfig(n_states=3, transition="gru", posterior="bigru", stickiness=gamma, n_latent=2)
+        ).eval()
         with torch.no_grad():
             module.transition.state_weight.zero_()  # the network's own use of z_{t-1}
             context = torch.randn(4, module.transition.weight.shape[1] + module.transition.out.shape[0]).double()
@@ -138,7 +140,7 @@ def _moved(module: GdmModule, rows: Rows, at: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_posteriors_are_bidirectional_within_trials(name):
-    module = random_module(GDMConfig(n_states=3, posterior=name, transition="gru")).eval()
+    module = random_module(GDMConfig(n_states=3, posterior=name, transition="gru", n_latent=2)).eval()
     moved = _moved(module, random_rows(40, 40), 20)
     assert (moved[16:19] > 1e-7).all()  # its future
     assert (moved[22:25] > 1e-7).all()  # its past
@@ -146,7 +148,7 @@ def test_posteriors_are_bidirectional_within_trials(name):
 
 
 def test_attention_is_limited_to_its_band():
-    module = random_module(GDMConfig(n_states=3, posterior="transformer", transition="gru")).eval()
+    module = random_module(GDMConfig(n_states=3, posterior="transformer", transition="gru", n_latent=2)).eval()
     seen = torch.nonzero(_moved(module, random_rows(120), 60)).flatten()  # the features of rows 60 and 61 have moved
     assert int(seen[0]) == 60 - BAND
     assert int(seen[-1]) == 61 + BAND
@@ -157,8 +159,8 @@ def test_fit_starts_at_the_linear_discriminant(transition, name):
     """Networks start with zero output, so a fit starts like the linear window posterior."""
     y = nascar.simulate("soft", T=500, seed=2).y
     rows = make_rows([(y - y.mean(0)) / y.std(0)], CPU)
-    config = GDMConfig(transition=transition, posterior=name)
-    plain = GDMConfig(posterior="window", stickiness_scale=1.0)
+    config = GDMConfig(transition=transition, posterior=name, n_latent=2)
+    plain = GDMConfig(posterior="window", stickiness_scale=1.0, n_latent=2)
     module, linear = GdmModule(10, config), GdmModule(10, plain)
     start(module, rows, config, 0)
     start(linear, rows, plain, 0)
@@ -174,7 +176,7 @@ def test_fit_starts_at_the_linear_discriminant(transition, name):
 # ---- mini-batches ---------------------------------------------------------------------------------------------------
 def test_mini_batches_have_enough_context():
     rows = random_rows(4000, dtype=torch.float32)
-    config = GDMConfig(transition="gru", posterior="bigru", batch_size=1024)
+    config = GDMConfig(transition="gru", posterior="bigru", batch_size=1024, n_latent=2)
     batch = batches(rows, config, 1024, generator())()
     scored = batch.scored.reshape(len(batch.lengths), -1)
     assert (scored[:, :RUN_UP] == 0).all()
