@@ -58,6 +58,7 @@ def test_hover_and_click_on_the_map_of_a_race(visit):
     _point_until(page, point_at_a_strip, ".st-key-map .gdm-cursor-path:not([hidden])")
     sample = int(page.locator(".st-key-moment canvas").get_attribute("data-sample"))
     assert sample > 100, "the bars follow the strips"
+    assert page.locator(".st-key-moment").get_by_role("button", name="Play", exact=True).is_visible()
 
 
 def test_click_on_the_map_zooms_the_telemetry(visit):
