@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import GdmError
-from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.variants import infer_quickly
 from gdm_core.trials import Trials
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pages open faster without scikit-learn
     from gdm_core.models.base import StateModel
 
 SNAPSHOT_BYTES = 40_000
@@ -191,4 +190,6 @@ class FitResult:
 
     def model(self) -> StateModel:
         """Return a new copy of the fitted model."""
+        from gdm_core.models.loading import model_from_bytes
+
         return model_from_bytes(self.model_bytes)

@@ -17,7 +17,7 @@ from gdm_core.errors import ConfigError
 from gdm_core.models.registry import FAMILIES, import_family
 from gdm_core.trials import Trials
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pages open faster without scikit-learn
     from gdm_core.models.base import StateModel
 
 
