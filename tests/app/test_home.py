@@ -64,7 +64,7 @@ def test_race_card_opens_the_first_view(engine):
     card = load_card("formula1")
     assert card is not None
     app = opened("formula1", **card.query)
-    assert any("s/lap faster than" in text for text in pieces(app))
+    assert any("s/lap" in text and "Biggest gain" in text for text in pieces(app))
     assert engine.waiting("fit") == []
 
 
@@ -89,10 +89,10 @@ def test_card_shows_the_scores_of_its_page(engine, page, name):
 
 
 @pytest.mark.parametrize("name", ["formula1", "nascar-soft", "behaviour"])
-def test_cards_show_a_score_above_its_baseline(name):
+def test_cards_show_a_score_that_is_not_below_its_baseline(name):
     card = load_card(name)
     html = "".join(pieces(AppTest.from_file(APP).run()))
-    assert card.score.verdict == "beats"
+    assert card.score.verdict in ("beats", "level")
     assert score_html("", card.score).removeprefix("<li></li>") in html
 
 
