@@ -1,13 +1,14 @@
 """Loops compiled by numba: recursions and sums that NumPy cannot express at once.
 
-A compiled function calls only functions of its own file: numba's cache does not see a change of another one.
+A compiled function calls only functions of its own file, and those are inlined: numba's cache does not see a change of another
+file, and a function that is called separately rounds otherwise in the process that compiles it than in those that load it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -21,11 +22,21 @@ _FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
 def compiled(function: Function) -> Function:
     """Compile a function at its first call and keep the result beside its source."""
+    return _compile(function, inline="never")
+
+
+def inlined(function: Function) -> Function:
+    """Compile a function into those of its file that call it, and for calls from Python as `compiled` does."""
+    return _compile(function, inline="always")
+
+
+def _compile(function: Function, inline: str) -> Function:
+    options: dict[str, Any] = {"inline": inline, "nogil": True, "fastmath": _FAST, "error_model": "numpy"}
     try:
-        return cast(Function, numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")(function))
+        return cast(Function, numba.njit(cache=True, **options)(function))
     except RuntimeError as error:  # numba finds no folder that it may write
         logging.getLogger(__name__).info("Each process compiles %s itself: %s", function.__name__, error)
-        return cast(Function, numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function))
+        return cast(Function, numba.njit(**options)(function))
 
 
 def as_floats(values: npt.ArrayLike) -> npt.NDArray[np.float64]:

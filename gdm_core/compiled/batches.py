@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.compiled import compiled
+from gdm_core.compiled import compiled, inlined
 
 Array = npt.NDArray[np.float32]
 
@@ -88,7 +88,7 @@ class Block(NamedTuple):
     d_logits: Array  # [K, i]
 
 
-@compiled
+@inlined
 def _copy(values: Array, begin: int, end: int, target: Array, at: int) -> None:
     """Copy columns `begin` to `end` of [C, R] into `target`, from column `at`."""
     for c in range(len(values)):

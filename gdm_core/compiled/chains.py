@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.compiled import compiled
+from gdm_core.compiled import compiled, inlined
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -109,7 +109,7 @@ def best_path(states: Float, pairs: Float, starts: Bool) -> Ints:
     return path
 
 
-@compiled
+@inlined
 def _normalise(logs: Float, weights: Float) -> float:
     """Shift log weights [K] to a maximum of zero, fill in their exponentials, and return the shift."""
     top = logs.max()
@@ -119,7 +119,7 @@ def _normalise(logs: Float, weights: Float) -> float:
     return top
 
 
-@compiled
+@inlined
 def _log_sum(left: Float, right: Float) -> float:
     """Return the logarithm of the sum of exp(left) * exp(right)."""
     top, total = -np.inf, 0.0
@@ -130,7 +130,7 @@ def _log_sum(left: Float, right: Float) -> float:
     return top + np.log(total)
 
 
-@compiled
+@inlined
 def _exact_pairs(before: Float, moves: Float, after: Float, pairs: Float) -> float:
     """Fill in the weights [K, K] of a step from logarithms, and return their sum."""
     k = len(before)

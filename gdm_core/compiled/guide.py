@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.compiled import compiled
+from gdm_core.compiled import compiled, inlined
 
 Array = npt.NDArray[np.float32]
 Float = npt.NDArray[np.float64]
 
 
-@compiled
+@inlined
 def advance(before: Float, evidence: Array, stay: float, after: Float, weight: Float) -> None:
     """Fill filtered probabilities [K] after one more sample, and the likelihood [K] relative to the best state."""
     n_states = len(before)

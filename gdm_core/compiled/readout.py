@@ -11,7 +11,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.compiled import compiled
+from gdm_core.compiled import compiled, inlined
 
 Array = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
@@ -22,7 +22,7 @@ _ONE, _HALF = np.float32(1), np.float32(0.5)
 _HALF_LOG_2PI = np.float32(0.5 * math.log(2 * math.pi))
 
 
-@compiled
+@inlined
 def _exp(x: np.float32) -> np.float32:
     """Return e^x for x up to 88, as in `training`."""
     scaled = max(x * np.float32(1.4426950408889634), np.float32(-126))
@@ -79,7 +79,7 @@ def compare(
     return delta
 
 
-@compiled
+@inlined
 def _multiply(left: Array, right: Array, total: Array) -> None:
     """Add sum_k left_km right_ks to `total` [M, S]."""
     for k in range(len(left)):
@@ -129,7 +129,7 @@ def likelihoods(
     return found
 
 
-@compiled
+@inlined
 def _root(values: Array, n_states: int, root: Array) -> float:
     """Fill exp((best - value) / K), with terms at the upper limit without weight, and return the best value."""
     best, each = values.max(), _ONE / np.float32(n_states)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.compiled import compiled
+from gdm_core.compiled import compiled, inlined
 
 Float = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -18,7 +18,7 @@ Belief = tuple[Float, Float, Float]
 System = tuple[Float, Float, Float, Float]
 
 
-@compiled
+@inlined
 def transitions_at(mean: Float, bias: Float, weights: Float) -> Float:
     """Return log p(next state | state, latent at its mean) [K, K]."""
     k, d = mean.shape
@@ -36,7 +36,7 @@ def transitions_at(mean: Float, bias: Float, weights: Float) -> Float:
     return table
 
 
-@compiled
+@inlined
 def predict(belief: Belief, system: System) -> Belief:
     """Predict one step ahead: states change, their Gaussians are merged per new state, then the dynamics act."""
     (log_weight, mean, covariance), (bias, weights, coefficients, noise) = belief, system
@@ -78,7 +78,7 @@ def predict(belief: Belief, system: System) -> Belief:
     return weight, moved, spread
 
 
-@compiled
+@inlined
 def update(belief: Belief, information: Float, linear: Float) -> Belief:
     """Condition on a sample with precision P and linear term h; without observations they are zero.
 
@@ -131,7 +131,7 @@ def update(belief: Belief, information: Float, linear: Float) -> Belief:
     return weight, moved, after
 
 
-@compiled
+@inlined
 def _cholesky(values: Float, lower: Float) -> None:
     """Fill in the lower Cholesky factor of a matrix, which rounding may leave singular."""
     lower[:] = 0.0

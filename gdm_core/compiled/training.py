@@ -13,7 +13,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.compiled import compiled
+from gdm_core.compiled import compiled, inlined
 from gdm_core.compiled.batches import Batch, Block, Curvature, Emission, Inputs, Settings
 
 Array = npt.NDArray[np.float32]
@@ -24,7 +24,7 @@ _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
 _HALF_LOG_2PI = np.float32(0.5 * math.log(2 * math.pi))
 
 
-@compiled
+@inlined
 def _exp(x: np.float32) -> np.float32:
     """Return e^x for x up to 88 with a relative error of 1e-6; unlike np.exp, loops over it use vector instructions."""
     scaled = max(x * np.float32(1.4426950408889634), np.float32(-126))
@@ -38,7 +38,7 @@ def _exp(x: np.float32) -> np.float32:
     return (power * part + _ONE) * np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-@compiled
+@inlined
 def _log(x: np.float32) -> np.float32:
     """Return log x for positive x."""
     bits = np.float32(x).view(np.int32)
@@ -51,7 +51,7 @@ def _log(x: np.float32) -> np.float32:
     return ratio * series + np.float32(exponent) * np.float32(math.log(2))
 
 
-@compiled
+@inlined
 def exponential(place: int, key: np.uint32) -> np.float32:
     """Return a standard exponential variable, a function of place and key."""
     x = np.uint32(np.uint32(np.uint32(place) * np.uint32(0x9E3779B9)) ^ key)
@@ -61,7 +61,7 @@ def exponential(place: int, key: np.uint32) -> np.float32:
     return -_log((np.float32(np.int32(x)) + _HALF) * np.float32(2**-24))
 
 
-@compiled
+@inlined
 def _copy(values: Array, begin: int, end: int, target: Array, at: int) -> None:
     """Copy columns `begin` to `end` of [C, R] into `target`, from column `at`."""
     for c in range(len(values)):
@@ -70,7 +70,7 @@ def _copy(values: Array, begin: int, end: int, target: Array, at: int) -> None:
             row[i] = source[i]
 
 
-@compiled
+@inlined
 def _fill_design(linked: Array, before: Array, begin: int, end: int, design: Array) -> None:
     """Fill the design [P, i] of a block: the row before, one if there is one, one if there is none."""
     n_latent, its_linked = len(before), linked[begin:end]
@@ -82,7 +82,7 @@ def _fill_design(linked: Array, before: Array, begin: int, end: int, design: Arr
         design[n_latent, i], design[n_latent + 1, i] = its_linked[i], _ONE - its_linked[i]
 
 
-@compiled
+@inlined
 def _fill_means(dynamics: Array, design: Array, n: int, means: Array) -> None:
     """Fill the means [K, i] of a channel under each pure state."""
     means[:] = 0
@@ -122,7 +122,7 @@ def evidence(batch: Batch, before: Array, emission: Emission) -> Array:
     return found
 
 
-@compiled
+@inlined
 def _new_block(n_states: int, n_draws: int, size: int, n_channels: int, n_design: int) -> Block:
     """Return a block of zeros in which everything is observed."""
     rows, draws, channels = (n_states, size), (n_states, n_draws, size), (n_channels, n_draws, size)
@@ -141,7 +141,7 @@ def _new_block(n_states: int, n_draws: int, size: int, n_channels: int, n_design
     )  # fmt: skip
 
 
-@compiled
+@inlined
 def _load(batch: Batch, inputs: Inputs, begin: int, end: int, block: Block) -> None:
     """Copy rows into a block; those beyond its end keep older values and have no share."""
     _copy(batch.y, begin, end, block.y, 0)
@@ -154,7 +154,7 @@ def _load(batch: Batch, inputs: Inputs, begin: int, end: int, block: Block) -> N
         block.share[i] = batch.share[begin + i]
 
 
-@compiled
+@inlined
 def _draw(block: Block, temperature: np.float32, place: int, key: np.uint32) -> None:
     """Fill exponential noise and the soft states that it gives; `place` numbers the first entry."""
     z, noise, logits = block.z, block.noise, block.logits
@@ -178,7 +178,7 @@ def _draw(block: Block, temperature: np.float32, place: int, key: np.uint32) -> 
                 z[k, s, i] /= total[i]
 
 
-@compiled
+@inlined
 def _draw_back(block: Block, temperature: np.float32) -> None:
     """Add the slopes of logits from those of soft states."""
     z, d_z, d_logits = block.z, block.d_z, block.d_logits
@@ -194,7 +194,7 @@ def _draw_back(block: Block, temperature: np.float32) -> None:
                 d_logits[k, i] += cold * z[k, s, i] * (d_z[k, s, i] - mean[i])
 
 
-@compiled
+@inlined
 def _follow(block: Block, initial: Array, sticky: np.float32, free: np.float32) -> None:
     """Fill the soft states of the row before, and prior less posterior logits."""
     z, previous, last, delta = block.z, block.previous, block.last, block.delta
@@ -210,7 +210,7 @@ def _follow(block: Block, initial: Array, sticky: np.float32, free: np.float32) 
                 delta[k, s, i] = follows[i] * prior + (_ONE - follows[i]) * initial[k] - logits[k, i]
 
 
-@compiled
+@inlined
 def _follow_back(block: Block, settings: Settings, d_initial: Array) -> tuple[float, float]:
     """Fill the slopes of context and logits, turn `pull` into that of the prior; return slopes in its factors."""
     pull, previous, noise, upstream = block.pull, block.previous, block.noise, block.upstream
@@ -245,7 +245,7 @@ def _follow_back(block: Block, settings: Settings, d_initial: Array) -> tuple[fl
     return float(by_state), float(by_context)
 
 
-@compiled
+@inlined
 def _diverge(block: Block) -> None:
     """Fill `value` with minus draws of the divergence, their slopes in delta, and sum_k E_k."""
     delta, noise, pull, value, total_noise = block.delta, block.noise, block.pull, block.value, block.total_noise
@@ -270,7 +270,7 @@ def _diverge(block: Block) -> None:
                 pull[k, s, i] = factor * pull[k, s, i] / total[i] - _ONE
 
 
-@compiled
+@inlined
 def _weigh(block: Block, importance: bool) -> float:
     """Fill the slopes of the objective in `value`, the log importance weights, and return the objective."""
     value, share, upstream = block.value, block.share, block.upstream
@@ -295,7 +295,7 @@ def _weigh(block: Block, importance: bool) -> float:
     return objective
 
 
-@compiled
+@inlined
 def _explain(block: Block, emission: Emission, first_log_noise: Array) -> None:
     """Add log p(y | z) to `value`; fill means, standardised errors and precisions."""
     y, known, z, means, design = block.y, block.known, block.z, block.means, block.design
@@ -323,7 +323,7 @@ def _explain(block: Block, emission: Emission, first_log_noise: Array) -> None:
                 value[s, i] -= _HALF * error[n, s, i] * error[n, s, i] + known[n, i] * (log_sd[i] + _HALF_LOG_2PI)
 
 
-@compiled
+@inlined
 def _explain_back(block: Block, emission: Emission, importance: bool, slopes: Emission) -> None:
     """Add the slopes of the likelihood and, for draws that move, that of `d_z`; fill that of the design."""
     z, means, error, precision, design = block.z, block.means, block.error, block.precision, block.design
@@ -372,7 +372,7 @@ def _explain_back(block: Block, emission: Emission, importance: bool, slopes: Em
                 d_dynamics[k, q, n] += total
 
 
-@compiled
+@inlined
 def _curve(block: Block, curvature: Array) -> None:
     """Add sum_s,i u z_k z_l d_q d_c where l <= k and c <= q; draws are summed first."""
     z, upstream, design = block.z, block.upstream, block.design
@@ -395,7 +395,7 @@ def _curve(block: Block, curvature: Array) -> None:
                     curvature[k * n_design + q, other * n_design + c] += total
 
 
-@compiled
+@inlined
 def _mirror(curvature: Array, n_design: int) -> None:
     """Complete a curvature of which `_curve` has filled one part."""
     for a in range(len(curvature)):
@@ -405,7 +405,7 @@ def _mirror(curvature: Array, n_design: int) -> None:
             curvature[a, b] = curvature[row, column]
 
 
-@compiled
+@inlined
 def _curve_channels(weighted: Array, weight: Array, factor: np.float32, curvature: Array) -> None:
     """Fill the curvature of each channel from some draws z d [K P, J] and their weights [N, J], times a factor."""
     size, n_draws = weighted.shape

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.compiled import compiled
+from gdm_core.compiled import compiled, inlined
 
 Float = npt.NDArray[np.float64]
 
@@ -80,7 +80,7 @@ def information(x: Float, chances: Float, weights: Float, left: Float, stride: i
     return own, across, inner
 
 
-@compiled
+@inlined
 def _exponentials(x: Float, weights: Float, e: Float) -> float:
     """Fill in exp(weights x - top) [K], and return top, the largest product."""
     top = -np.inf
@@ -94,7 +94,7 @@ def _exponentials(x: Float, weights: Float, e: Float) -> float:
     return top
 
 
-@compiled
+@inlined
 def _softmax(chances: Float, e: Float, p: Float) -> float:
     """Fill in the probabilities [K] that are proportional to the products of two vectors; return the products' sum."""
     total = 0.0

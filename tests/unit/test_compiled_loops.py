@@ -57,6 +57,22 @@ def test_loops_compile_without_a_folder_for_their_cache(tmp_path):
     assert "compiles best_path itself" in done.stderr
 
 
+FIT = """
+import numpy as np
+from gdm_core import GDM
+y = np.cumsum(np.random.default_rng(0).normal(size=(400, 3)), axis=0)
+model = GDM(3, 2, n_steps=40).fit(y, calibrate=False)
+print(model.elbo_, [float(value.sum()) for value in model.params_.values()])
+"""
+
+
+@pytest.mark.bulk
+def test_first_process_fits_as_later_ones(tmp_path):
+    first, later = (run("-c", FIT, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first.stdout
+    assert first.stdout == later.stdout
+
+
 def signatures() -> dict[str, list[object]]:
     """Return the types for which each loop that Python calls is compiled."""
     modules = [import_module(f"gdm_core.compiled.{found.name}") for found in iter_modules(gdm_core.compiled.__path__)]
