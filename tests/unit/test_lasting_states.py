@@ -73,7 +73,7 @@ KINDS += [(GDM, "walk"), (ARHMM, "drift")]
 )
 def test_regimes_are_found(family, kind):
     (trial,) = regimes.simulate(kind, 1500, seed=3 if family is GDM else 4)
-    n_latent = 2 if (family, kind) == (GDM, "rotations") else min(3, trial.n_channels)
+    n_latent = 2 if (family, kind) == (GDM, "rotations") else "auto"
     model = family(3, n_latent, **({} if family is GDM else {"transitions": "sticky"})).fit(trial, calibrate=False)
     assert matched_accuracy(model.predict(trial), trial.labels) > (0.95 if family is GDM else 0.98)
 
