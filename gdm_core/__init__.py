@@ -7,7 +7,7 @@ from typing import Any
 
 from gdm_core.models.registry import FAMILIES
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = (
     {name: module for module, name in FAMILIES.values()}
