@@ -63,6 +63,7 @@ class Channel:
     _drawn: int = 0
     _sent_at: float = 0.0
     _failures: int = 0  # failed updates in a row
+    _moves: bool | None = None  # as the browser has been told since this run
     _asked: tuple[int, float] = (-1, 0.0)  # after which run the next one was requested, and when
     _sent: dict[str, Panel] = field(default_factory=dict)
     _scripted: dict[str, Panel] = field(default_factory=dict)  # drawn by a script since they were sent
@@ -78,13 +79,18 @@ class Channel:
     def begin_run(self) -> None:
         """Stop updates while a script draws."""
         with self._lock:  # waits for an update to end
-            self._scene, self._next = None, Scene()
+            self._scene, self._next, self._moves = None, Scene(), None
             self.runs += 1
 
     @property
     def scene(self) -> Scene:
         """Scene of the current run."""
         return self._next
+
+    def goes_on(self) -> bool:
+        """Return whether panels may change after the run, or another is due; the browser is told when this changes."""
+        self._moves = self._next.goes_on
+        return self._moves
 
     def end_run(self) -> None:
         """Start updates of the scene that the script has left."""
@@ -153,6 +159,9 @@ class Channel:
             texts = [*self._changes(scene), *self._new_tables(scene)]
             moves, why = scene.moves, scene.settled()
             now = time.monotonic()
+            told, self._moves = self._moves, moves or bool(why)
+            if told not in (None, self._moves):
+                texts.append(to_browser("moves", run=self.runs, moves=self._moves))
             if why and (self._asked[0] != self.runs or now - self._asked[1] >= ASK_AGAIN_S):
                 self._asked = self.runs, now
                 texts.append(to_browser("run", number=self._number, why=why))

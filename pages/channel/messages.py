@@ -17,6 +17,8 @@ MAX_NUMBER = 2**53  # above it, a browser's integers are inexact
 TO_BROWSER: Kinds = {
     # Panels that changed, by key. Per panel the highest number wins; `run` counts script runs.
     "parts": {"number": int, "run": int, "parts": dict},
+    # Whether anything after the script run of this number may still change or need another one.
+    "moves": {"run": int, "moves": bool},
     # Request for one script run.
     "run": {"number": int, "why": str},
     # States at values of a slider. Tables of another fit (`source`) replace earlier ones; their first message has `how` to draw.

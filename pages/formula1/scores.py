@@ -50,7 +50,9 @@ _VOTE_HELP = (
 
 def show_card(view: lab.View) -> None:
     """Show the score card and how to read it."""
-    if any(row.name == PAPER for row in lab.show_scorecard(view, rows_of(view))):
+    lab.show_scorecard(view, rows_of(view))
+    race = race_of(view)
+    if view.settled and race.train.segment is not None and not race.pick.selection.drives:
         with view.frame.card, shell.made_for(view.made_for):
             shell.quiet(_CAUTION)
 

@@ -35,6 +35,8 @@ def query_scores(view: View) -> live.Query:
     queries, spec, measure = view.fit.queries, view.state.spec, view.spec.measure
     if not view.settled or spec is None:
         return queries.latest("scores")
+    if not measure.in_tabs:
+        queries.drawn.add("scores")
     question = (spec.trials, spec.dataset.test, *measure.options, int(spec.config.get("seed", 0)))
     return view.query(
         "scores", measure.scores, *question, about=view.spec, kept=True, known=view.known_scores.get("scores")

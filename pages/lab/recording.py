@@ -145,7 +145,7 @@ def _view(base: View, index: int, *, rule: BoutRule, **more: Any) -> View:
     """Return the view of one trial with its rule of bouts and scores."""
     data = base.dataset
     options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
-    measure = lab.Measure(bout_scores.score_parts, options, words)
+    measure = lab.Measure(bout_scores.score_parts, options, words, in_tabs=True)
     return replace(base, spec=replace(base.spec, measure=measure), index=index, rule=rule, **more)
 
 

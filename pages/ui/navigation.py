@@ -82,7 +82,7 @@ def open_channel() -> None:
     """Send updates after this run to the browser over the live channel."""
     mine = channel()
     scene = mine.scene
-    address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": scene.goes_on, "words": ALONE}
+    address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": mine.goes_on(), "words": ALONE}
     with st.container(key="live-channel-place"):
         data = address | {"unsaved": scene.unsaved or bool(st.session_state.get(_UNSAVED))}
         component("channel")(key="live-channel", data=data, on_run_change=lambda: None)

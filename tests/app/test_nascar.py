@@ -237,6 +237,22 @@ def test_held_out_states_follow_a_fit_without_a_script_run(engine):
     assert scene.make()["inferred-track"].state == "fresh"
 
 
+def test_one_script_run_follows_a_fit(engine):
+    app = opened()
+    engine.auto = False
+    slider(app, "K").set_value(5).run()
+    scene = app.session_state["_channel"]._scene
+    engine.run_all()
+    assert scene.make()["inferred-track"].state == "fresh"
+    assert scene.settled() == "fit"
+    app.run()
+    scene = app.session_state["_channel"]._scene
+    assert engine.waiting("ask-scores")
+    engine.run_all()
+    assert "State accuracy" in scene.make()["scorecard"].html
+    assert scene.settled() == "", "the channel draws the scores"
+
+
 def test_filtered_view_uses_past_data_only(engine, recorded):
     engine.real = True  # the sketch of a model has no filter
     app = opened(trial="Held-out")

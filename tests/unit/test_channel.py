@@ -188,6 +188,15 @@ def test_reason_to_run_is_kept_until_the_run(monkeypatch):
     assert not channel.scene.goes_on
 
 
+def test_browser_is_told_when_changes_end(fit, channel):
+    assert channel.goes_on()
+    channel.update()
+    channel.receive("drawn", {"number": 1})
+    fit.moves = False
+    assert read_parts(channel) == [{"v": 1, "type": "moves", "run": 1, "moves": False}]
+    assert read_parts(channel) == []
+
+
 def test_nothing_is_drawn_during_a_script_run(fit, channel):
     channel.begin_run()
     looks, fit.step = fit.looks, 5

@@ -60,8 +60,9 @@ class Queries:
         self._latest: dict[str, Query] = {}
         self._unseen: set[str] = set()  # names that were pending when last asked for
         self._idle: set[str] = set()  # names of low priority, which no page waits for
+        self.drawn: set[str] = set()  # names whose results the channel draws, so that no script has to run
         self.n_news = 0  # results and partial results so far
-        self.n_settled = 0  # results of other than low priority
+        self.n_settled = 0  # results for which the script has to run
 
     @property
     def pending(self) -> bool:
@@ -72,8 +73,8 @@ class Queries:
 
     @property
     def awaited(self) -> bool:
-        """Whether the page waits for a result of more than low priority."""
-        return any(name not in self._idle for name in self._pending)
+        """Whether the script waits for a result."""
+        return bool(self._pending.keys() - self._idle - self.drawn)
 
     def ask(
         self,
@@ -186,7 +187,7 @@ class Queries:
         """
         arrived = {name for name in self._unseen if name not in self._pending}
         self._unseen -= arrived
-        return bool(arrived - self._idle)
+        return bool(arrived - self._idle - self.drawn)
 
     def collect(self) -> None:
         """Store the results of finished jobs."""
@@ -198,10 +199,11 @@ class Queries:
                 continue
             del self._pending[name]
             self.n_news += 1
-            self.n_settled += name not in self._idle
+            failed = view.status is JobStatus.FAILED  # a script shows why
+            self.n_settled += name not in self._idle and (failed or name not in self.drawn)
             if view.status is JobStatus.DONE:
                 self.put(name, pending.key, view.result, pending.about)
-            elif view.status is JobStatus.FAILED:
+            elif failed:
                 self._failures[name, pending.key] = view.message
         while len(self._results) > MAX_RESULTS:
             self._results.popitem(last=False)

@@ -34,11 +34,13 @@ class Measure:
     scores    function of (model_bytes, train, test, *options, seed) that yields known scores, with the next part as "under_way"
     options   further plain arguments
     words     the options in words, to label scores of an earlier result
+    in_tabs   whether tabs need the scores, so that the script runs again when they arrive
     """
 
     scores: Callable[..., Any] = field(default_factory=lambda: inference.score_parts)
     options: tuple[Any, ...] = ()
     words: str = ""
+    in_tabs: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -53,6 +53,7 @@ const RECEIVERS = {
     await Promise.race([Promise.allSettled(drawn).then(frame), pause(SHOWN_MS * 20)]);
     send("drawn", { number });
   },
+  moves: ({ run, moves }) => Object.assign(line, { moves, movesOf: run }),
   run: ({ why }) => askWhenIdle(why),
   tables: (message) => line.onTables?.(message),
 };
@@ -128,7 +129,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   window.onbeforeunload = data.unsaved ? (event) => event.preventDefault() : null;
   const { socket } = line;
   const [changed, ended] = [data.address !== line.address, data.runs !== line.runs];
-  Object.assign(line, { address: data.address, moves: data.moves, runs: data.runs });
+  if (line.movesOf !== data.runs) line.moves = data.moves; // the channel may be faster than the script
+  Object.assign(line, { address: data.address, runs: data.runs });
   if (ended) {
     clearTimeout(line.asking); // the server asks again if it still needs a run
     busyUntil = Math.min(busyUntil, performance.now() + IDLE_MS);

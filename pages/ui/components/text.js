@@ -2,12 +2,18 @@
 
 import { onMessage } from "./channel.js";
 
-export default function show({ data, parentElement }) {
+export default function ({ data, parentElement }) {
   const view = (parentElement.gdmText ??= build(parentElement));
-  view.unsubscribe ??= onMessage(data.options.key, (part) => show({ data: { ...data, ...part }, parentElement }));
-  if (view.html !== data.html) view.words.innerHTML = view.html = data.html;
-  if (view.aloud.textContent !== data.announcement) view.aloud.textContent = data.announcement;
+  view.unsubscribe ??= onMessage(data.options.key, (part) => show(view, part));
+  const given = JSON.stringify(data);
+  if (given !== view.given) show(view, data); // Streamlit calls again with the same data, as at a change of theme
+  view.given = given;
   return () => setTimeout(() => parentElement.isConnected || end(parentElement));
+}
+
+function show(view, { html, announcement }) {
+  if (view.html !== html) view.words.innerHTML = view.html = html;
+  if (view.aloud.textContent !== announcement) view.aloud.textContent = announcement;
 }
 
 function build(parent) {
