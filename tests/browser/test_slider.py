@@ -199,6 +199,6 @@ def test_touch_drags_the_slider(phone):
 
 
 def test_chip_sends_its_value_once(page):
-    page.get_by_role("button", name="First: 10").click()
+    page.get_by_role("button", name="First: Hard 10").click()
     assert _sent(page) == [(10, False)]
     expect(page.get_by_role("slider", name="First", exact=True)).to_have_value("10")
