@@ -18,7 +18,7 @@ from datasets.storage import data_dir, files_below
 from datasets.tables import path_within
 from gdm_core.errors import DataError, GdmError
 from pages.lab import Dataset
-from pages.lab.poses.tracking import FEATURES, choose_repairs, from_recordings, from_tracking
+from pages.lab.poses.tracking import FEATURES, TrackingFile, choose_repairs, from_recordings, from_tracking
 from pages.lab.upload.file import receive_elsewhere
 from pages.lab.upload.poses import PoseOptions, select
 from pages.lab.upload.questions import ask
@@ -64,7 +64,7 @@ def choose(advanced: Any) -> ChosenRecordings:
         FEATURES,
         row=True,
         key="features",
-        at=advanced,
+        place=advanced,
         help="Egocentric: body shape, speeds and relation to the partner. Raw: all coordinates, as in the paper.",
     )
     return ChosenRecordings(source, features, tuple(options.items()))
@@ -110,7 +110,9 @@ def _file(advanced: Any) -> dict[str, Any]:
             answers = ask(lambda found: _read(name, found).doubts, [name])
             known = float(np.clip(_read(name, answers).rate_hz, 1.0, 1000.0))
     with advanced:
-        rate = number("Frame rate (Hz)", 1.0, 1000.0, known, key="rate", of=of, help="Most tracking files lack it.")
+        rate = number(
+            "Frame rate (Hz)", 1.0, 1000.0, known, key=settings.key("rate", of), help="Most tracking files lack it."
+        )
         repairs = tuple(choose_repairs(of).items())
     given = {"rate": rate, "repairs": repairs, "answers": tuple(answers.items())}
     return {"file": name or "", "missing": "" if name else asked} | given
@@ -191,7 +193,7 @@ def _load_calms21(chosen: ChosenRecordings) -> Dataset:
         f"calms21-{chosen.options}-{chosen.features}", about, train, test, chosen.features, recipe,
         notes=[note for table in (*train, *test) for note in table.notes][:6],
         licences=("CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302: see its licence.",),
-        of=settings.scope("calms21", chosen.option("path")), name="CalMS21",
+        scope=settings.scope("calms21", chosen.option("path")), name="CalMS21",
     )  # fmt: skip
 
 
@@ -221,12 +223,11 @@ def _load_file(chosen: ChosenRecordings) -> Dataset:
     changed, given = path_within(data_dir(), name).stat().st_mtime_ns, f", answers={answers!r}" if answers else ""
     return from_tracking(
         f"file-{chosen.options}-{chosen.features}-{changed}",
-        Path(name).name,
+        TrackingFile(Path(name).name, f"keypoints.read({Path(name).name!r}, rate_hz={rate!r}{given})"),
         table,
         chosen.features,
         dict(chosen.option("repairs")),
-        read=f"keypoints.read({Path(name).name!r}, rate_hz={rate!r}{given})",
         licences=("Your file stays on this machine.",),
-        of=settings.scope("file", name),
+        scope=settings.scope("file", name),
         name=Path(name).stem,
     )

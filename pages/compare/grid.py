@@ -34,15 +34,17 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
     """Show the choice of model and parameter, a button that starts the fits, and the map."""
     left, middle, right = st.columns(3, gap="medium", vertical_alignment="bottom")
     letters = {one.letter: one for one in chosen}
-    one = letters[one_of("Model", list(letters), key="grid-of", at=left)]
+    one = letters[one_of("Model", list(letters), key="grid-of", place=left)]
     offered = {name: words for name, (words, _) in GRIDS.items() if name in one.config}
-    against = pick("Second parameter", offered, next(iter(offered)), at=middle, key="grid-against") if offered else None
+    against = (
+        pick("Second parameter", offered, next(iter(offered)), place=middle, key="grid-against") if offered else None
+    )
     comparison = Comparison(settings_of(one, against), (0,), source.train, source.test, keep=source.keep)
     fits: Fits | None = visitor_jobs().find(("compare-grid", comparison.key))
     if fits is None:
         label, start = f"Fit {comparison.n_fits} models", partial(begin, "compare-grid", comparison.key, comparison)
         refused = "The fits could not start"
-        shell.begin_button(label, start, refused, at=right, type="primary", width="stretch", key="grid-start")
+        shell.begin_button(label, start, refused, place=right, type="primary", width="stretch", key="grid-start")
         shell.empty(
             f"Scores of {one.letter} by number of states",
             f"{comparison.n_fits} fits of one seed each, in the background. Compare promising ones with several seeds.",

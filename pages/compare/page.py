@@ -18,7 +18,9 @@ with frame.controls:
         with frame.picture:
             shell.empty("No data", "Open the page named under Data, then come back.")
         shell.end_page()
-    n_seeds = number("Seeds", *SEEDS, 3, key="seeds", help="Each model is fitted from every seed.", at=frame.advanced)
+    n_seeds = number(
+        "Seeds", *SEEDS, 3, key="seeds", help="Each model is fitted from every seed.", place=frame.advanced
+    )
     chosen, duplicates = settings.drop_duplicates(settings.choose(source, frame.advanced))
 comparison = Comparison(
     {label: (one.family, one.config) for label, one in zip(settings.labels(chosen), chosen, strict=True)},

@@ -175,25 +175,28 @@ def _set_count(count: int) -> None:
 
 def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetting:
     models = {name: MODELS[name] for name in offered}
-    name = one_of(f"Model {letter}", models, _first_model(letter), key="model", of=letter)
+    name = one_of(f"Model {letter}", models, _first_model(letter), key=ui_settings.key("model", letter))
     left, right = st.columns(2, gap="small")
-    k = number("States (K)", *K_RANGE, 4, key="K", of=letter, at=left, called=f"States (K) of {letter}")
+    k = number(
+        "States (K)", *K_RANGE, 4, key=ui_settings.key("K", letter), place=left, called=f"States (K) of {letter}"
+    )
     tau, defined_by = 0.99, "dynamics"
     stickiness: float | Literal["learn"] = "learn"
     if NAMED_MODELS[name][0] in SOFT:
-        shown: dict[str, Any] = {"of": letter, "at": right, "format": "%.2f"}
-        tau = number(
-            "Temperature (τ)", *TAU_RANGE, tau, key="tau", step=0.1, called=f"Temperature of {letter}", **shown
-        )
-        if one_of("Stickiness (γ)", STICKINESS, key="stay", of=letter, at=left) == "fix":
-            called = f"Stickiness of {letter}"
-            stickiness = number("Fixed at", *GAMMA_RANGE, GAMMA_START, key="gamma", step=0.1, called=called, **shown)
+        shown: dict[str, Any] = {"place": right, "format": "%.2f"}
+        key, called = ui_settings.key("tau", letter), f"Temperature of {letter}"
+        tau = number("Temperature (τ)", *TAU_RANGE, tau, key=key, step=0.1, called=called, **shown)
+        if one_of("Stickiness (γ)", STICKINESS, key=ui_settings.key("stay", letter), place=left) == "fix":
+            key, called = ui_settings.key("gamma", letter), f"Stickiness of {letter}"
+            stickiness = number("Fixed at", *GAMMA_RANGE, GAMMA_START, key=key, step=0.1, called=called, **shown)
     if has_posterior(name):
         start = "position" if source.windowed else "dynamics"
-        defined_by = one_of("States defined by", DEFINED_BY, start, key="sees", of=letter)
+        defined_by = one_of("States defined by", DEFINED_BY, start, key=ui_settings.key("sees", letter))
     k = min(k, max(K_RANGE[0], source.train.n_samples // 2))
     n_latent = min(source.n_latent, source.train.n_channels)
-    choice = make_choice(name, k, tau, stickiness, POSTERIORS[defined_by], n_latent, 0)
+    choice = make_choice(
+        name, POSTERIORS[defined_by], n_states=k, n_latent=n_latent, seed=0, temperature=tau, stickiness=stickiness
+    )
     config = {name: value for name, value in choice.config.items() if name != "seed"}
     return ComparedSetting(letter, name, choice.family, config)
 
@@ -274,7 +277,7 @@ def choose_data(advanced: Any) -> ComparedData | None:
     source = (
         _open(name)
         if name in pages
-        else simulated(name, number("Simulation seed", *SEEDS, 0, key="track", at=advanced))
+        else simulated(name, number("Simulation seed", *SEEDS, 0, key="track", place=advanced))
     )
     if source is None or source.windowed:
         return source
@@ -300,5 +303,5 @@ def _open(page: str) -> ComparedData | None:
     n_latent, left = int(choice.config["n_latent"]), ui_settings.on_page(navigation.info(page).url)
     windowed = bool(data.recordings)
     return ComparedData(
-        data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, choice.of, windowed
+        data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, choice.scope, windowed
     )

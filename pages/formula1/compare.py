@@ -31,7 +31,7 @@ def tab(race: Race, found: Between) -> None:
         with st.popover("Options", icon=":material/tune:"):
             zoom = one_of(
                 "Zoom", {WHOLE: "The whole lap"} | {name: name for name in spans}, key="zoom", as_ids=True,
-                help="Or click a corner on the map.", among=str(race.pick.place),
+                help="Or click a corner on the map.", options_key=str(race.pick.place),
             )  # fmt: skip
             more = switch("Gear and rpm", False, key="more-channels")
         with st.popover("Share", icon=":material/share:"):

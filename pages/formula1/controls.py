@@ -120,7 +120,7 @@ def _real() -> Place:
         {name: f"{name} · stored" if name in at_hand else name for name in names},
         names[0] if names else "",
         'Events marked "stored" work offline.' if here else None,
-        among=f"{year}",
+        options_key=f"{year}",
         always=True,
     )
     if not load.done:
@@ -150,7 +150,7 @@ def _real() -> Place:
         "session",
         {name: f"{name} · stored" if name in kept else name for name in sessions},
         usual,
-        among=f"{year}-{event}",
+        options_key=f"{year}-{event}",
         always=True,
     )
     if not name:
@@ -197,7 +197,7 @@ def choose_drivers(place: Place, session: Session) -> Pick:
         ("Compare with", "test", second, None),
     )
     train, test = (
-        choose_one(label, name, named, start, about, among=key, always=not place.simulated)
+        choose_one(label, name, named, start, about, options_key=key, always=not place.simulated)
         for label, name, start, about in sides
     )
     absent = [driver.code for driver in session.drivers if driver.code not in codes]
@@ -287,21 +287,21 @@ def choose_laps(session: Session, train: str, test: str, options_key: str) -> st
         {kind: words for kind, words in LAP_KINDS.items() if known.get(kind, True)},
         "part" if known["part"] else "quick" if known["quick"] else "racing",
         LAP_HELP,
-        among="" if not any(known.values()) else "-".join(kind for kind in known if known[kind]),
+        options_key="" if not any(known.values()) else "-".join(kind for kind in known if known[kind]),
     )
     if kind == "range":
         last = max(2, *(int(laps.number.max()) for laps in tables))
-        first, end = span("Laps from / to", 1, last, (1, min(10, last)), key="laps", among=options_key)
+        first, end = span("Laps from / to", 1, last, (1, min(10, last)), key="laps", options_key=options_key)
         return f"{first}-{end}"
     if kind == "age":
         start = (1, min(10, oldest))
-        first, end = span("Tyre age from / to", 1, oldest, start, key="tyres", among=options_key)
+        first, end = span("Tyre age from / to", 1, oldest, start, key="tyres", options_key=options_key)
         return f"age={first}-{end}"
     lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
     if kind in lists:
         shown = {value: _label(value) for value in lists[kind]}
         value = choose_one(
-            kind.capitalize(), f"laps-{kind}", shown, lists[kind][0], among=f"{options_key}-{'-'.join(shown)}"
+            kind.capitalize(), f"laps-{kind}", shown, lists[kind][0], options_key=f"{options_key}-{'-'.join(shown)}"
         )
         return f"{kind}={value}"
     return kind

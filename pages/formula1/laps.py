@@ -243,7 +243,7 @@ def _show_runs(race: Race) -> None:
     place, session = race.pick.place, race.session
     usual, source = fuel_effect(session)
     fuel = choose_number(
-        "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3), key="fuel", of=settings.scope("fuel", place),
+        "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3), key=settings.key("fuel", settings.scope("fuel", place)),
         step=0.005, format="%.3f", help=f"Lap time gained per lap of burnt fuel. {usual:.3f} s: {source}.",
     )  # fmt: skip
     excluded = excluded_laps()

@@ -177,14 +177,13 @@ else:
     with page.controls:
         drives = pick.selection.drives
         choice = model_controls.choose(
-            n_channels=fitted.train.n_channels,
-            n_samples=fitted.train.n_samples,
+            (fitted.train.n_samples, fitted.train.n_channels),
             n_states=data.FIRST_STATES if drives else data.PAPER_STATES,
             defined_by=data.FIRST_DEFINED_BY if drives else data.PAPER_DEFINED_BY,
             kept_by="position",  # where brake and gear are, not how they change
             models=MODELS,
-            of="" if drives else "map",  # position states have their own K
-            curves=page.curves,
+            scope="" if drives else "map",  # position states have their own K
+            frame=page,
         )
     view = lab.begin(page, fitted, choice)
     with page.below:

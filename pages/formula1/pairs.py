@@ -142,7 +142,7 @@ def choose(race: Race) -> Between | None:
     usual_way = TWO if is_qualifying(race.session) and codes[0] != codes[1] else next(iter(ready))
     ways = {way: words for way, words in WAYS.items() if way in ready}
     way = (
-        one_of("Laps compared", ways, usual_way, key="shown", as_ids=True, among="-".join(ways))
+        one_of("Laps compared", ways, usual_way, key="shown", as_ids=True, options_key="-".join(ways))
         if len(ways) > 1
         else TWO
     )
@@ -168,7 +168,7 @@ def _of_two_laps(race: Race) -> Between | None:
         second = side == "b" and race.train.code == race.test.code and len(order) > 1
         first = order[1] if second else next(iter(order), "")
         among = f"{laps.code}-{race.pick.selection.laps}-{race.pick.place}"
-        lap = choose_one(f"Lap of {laps.code}", f"lap-{side}", timed, first, "Fastest first.", among=among)
+        lap = choose_one(f"Lap of {laps.code}", f"lap-{side}", timed, first, "Fastest first.", options_key=among)
         if not lap:
             return None
         numbers.append(int(lap))

@@ -175,14 +175,14 @@ def show_accuracy(view: View) -> None:
     with left:
         about = "Each K is fitted once per seed."
         n_seeds = slide("Seeds", 1, 5, 3, key="seeds", help=about)
-    both = switch("Add recurrent SLDS", True, key="rslds", at=middle, help="Same protocol; takes longer.")
+    both = switch("Add recurrent SLDS", True, key="rslds", place=middle, help="Same protocol; takes longer.")
     planned, run = _find_run(view, n_seeds, both)
     total = sum(len(one.cells()) for one in planned.values())
     views = {} if run is None else run.poll()
     if run is None:
         begin = partial(start, planned)
         refused = "Fits could not be started"
-        shell.begin_button(f"Fit {total} models", begin, refused, key="f1-sweep", at=right, type="primary")
+        shell.begin_button(f"Fit {total} models", begin, refused, key="f1-sweep", place=right, type="primary")
     elif not all(found.finished for found in views.values()):
         right.button("Stop", key="f1-sweep-stop", on_click=visitor_jobs().end, args=("accuracy",))
     if run is None:

@@ -93,7 +93,7 @@ def show_names(view: View) -> None:
                 columns = st.columns(IN_A_ROW, gap="small")
             key = name_key(view, state)
             text(
-                f"S{number + 1}", key=key, at=columns[number % IN_A_ROW], placeholder=proposed, max_chars=LONGEST,
+                f"S{number + 1}", key=key, place=columns[number % IN_A_ROW], placeholder=proposed, max_chars=LONGEST,
                 on_change=keep_name, args=(key,),
             )  # fmt: skip
 

@@ -48,7 +48,7 @@ def choose_options(train: str, test: str) -> MapOptions:
         key="who",
         as_ids=True,
         help="The model is fitted to the first driver and applied to the second.",
-        among=f"{train}-{test}",
+        options_key=f"{train}-{test}",
         row=True,
         width="content",
         label_visibility="collapsed",

@@ -5,7 +5,7 @@ A complete lab page (like tests/support/pendulum_page.py; docs/architecture.md e
     frame = shell.frame("pendulum", title="Pendulum")
     with frame.controls:
         data = lab.Dataset("two pendulums", train, test, Recipe([...], [...]))    # trials, and code that recreates them
-        choice = model_controls.choose(n_channels=2, n_samples=train.n_samples)
+        choice = model_controls.choose((train.n_samples, 2))
     view = lab.begin(frame, data, choice)                   # requests the fit and returns at once
     lab.picture(view, lambda now: draw(view.read(now)))     # drawn now, and repeatedly while the fit runs
     lab.show_scorecard(view, rows_of)                       # scores next to their baselines

@@ -90,7 +90,7 @@ class Dataset:
     name: str = ""
     called: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
-    of: str = ""
+    scope: str = ""
     recorded: bool = False
     poses: tuple[KeypointTable, ...] = ()
     recordings: tuple[Trial, ...] = ()
@@ -164,7 +164,7 @@ class Dataset:
     @property
     def bouts_of(self) -> str:
         """Scope of the controls of bouts: the recording and the expert's bouts."""
-        return settings.scope(self.of, self.expert_rule, *([self.unit] if self.unit == "step" else []))
+        return settings.scope(self.scope, self.expert_rule, *([self.unit] if self.unit == "step" else []))
 
     @cached_property
     def words(self) -> LabelNames | None:
@@ -245,12 +245,14 @@ def pick_trial(data: Dataset) -> int:
     """Show the choice of a trial and return its number; default: the first held-out trial."""
     help = "The model is fitted to the training trials and has never seen the held-out ones."
     names = list(_titles(data))
-    return names.index(one_of("Trial", _titles(data), names[len(data.train)], key="trial", of=data.of, help=help))
+    return names.index(
+        one_of("Trial", _titles(data), names[len(data.train)], key=settings.key("trial", data.scope), help=help)
+    )
 
 
 def go_to(data: Dataset, index: int) -> None:
     """Show a trial, as the `on_click` of a button."""
-    settings.change(settings.key("trial", data.of), list(_titles(data).values())[index])
+    settings.change(settings.key("trial", data.scope), list(_titles(data).values())[index])
 
 
 def _titles(data: Dataset) -> dict[str, str]:

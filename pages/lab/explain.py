@@ -114,7 +114,7 @@ def draw_card(view: View, reading: Decoded, column: int) -> str:
         moments.append((lines, _moment(reading, first)))
     lengths = facts.lengths * unit.convert(1 / reading.trial.rate_hz)
     before, after = ([(reading.names[k], share) for k, share in others] for others in (facts.before, facts.after))
-    return card_html(colour, name, moments, facts.share, facts.differences, lengths, unit, before, after)
+    return card_html(colour, name, moments, facts.share, facts.differences, lengths, unit, (before, after))
 
 
 def card_html(
@@ -125,16 +125,16 @@ def card_html(
     differences: Sequence[tuple[str, float]] | None,
     lengths: npt.NDArray[np.floating],
     unit: Unit,
-    before: Sequence[tuple[str, float]],
-    after: Sequence[tuple[str, float]],
+    neighbours: tuple[Sequence[tuple[str, float]], Sequence[tuple[str, float]]],
 ) -> str:
     """Return the card of a state.
 
-    moments       lines and caption of each picture
-    differences   (quantity, difference in standard deviations); None if unknown
-    lengths       of bouts, in `unit`
-    before, after (state, share of the changes), the most frequent first
+    moments      lines and caption of each picture
+    differences  (quantity, difference in standard deviations); None if unknown
+    lengths      of bouts, in `unit`
+    neighbours   (state, share of the changes) of the states before and after, the most frequent first
     """
+    before, after = neighbours
     words = [f"{'high' if d > 0 else 'low'} {what} ({d:+.1f} SD)" for what, d in differences or ()]
     rows = {
         "Is active": f"{format_percent(share)} of the time",
@@ -175,8 +175,8 @@ def _describe_lengths(lengths: npt.NDArray[np.floating], unit: Unit) -> str:
     if not len(lengths):
         return "never the strongest state"
     low, middle, high = (f"{value:.3g}" for value in np.quantile(lengths, (0.1, 0.5, 0.9)))
-    of = plural(len(lengths), "bout")
-    return f"{middle} {unit.name if middle == '1' else unit.plural} (median of {of}; most {low} to {high})"
+    bouts = plural(len(lengths), "bout")
+    return f"{middle} {unit.name if middle == '1' else unit.plural} (median of {bouts}; most {low} to {high})"
 
 
 def _describe_neighbours(others: Sequence[tuple[str, float]]) -> str:

@@ -123,7 +123,7 @@ def _root(k: int, merged: Sequence[int]) -> int:
     return seen[-1]
 
 
-def controls(page: str, n_states: int, of: str, start: Sequence[int] = ()) -> StateNames:
+def controls(page: str, n_states: int, scope: str, start: Sequence[int] = ()) -> StateNames:
     """Show the controls and return the names.
 
     of      scope of the controls: each recording has its own names
@@ -131,25 +131,29 @@ def controls(page: str, n_states: int, of: str, start: Sequence[int] = ()) -> St
     """
     own = [f"S{k + 1}" for k in range(n_states)]
     with st.popover("Name states", icon=":material/palette:", help="Name, merge or recolour states."):
-        st.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(of,), width="stretch")
+        st.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(scope,), width="stretch")
         names, merged, colours = [], [], []
         for k in range(n_states):
             shell.section(f"State {own[k]}")
             shown: dict[str, Any] = {"max_chars": 30, "placeholder": "Name", "label_visibility": "collapsed"}
-            names.append(text(f"Name of {own[k]}", key=f"name{k + 1}", of=of, **shown))
+            names.append(text(f"Name of {own[k]}", key=settings.key(f"name{k + 1}", scope), **shown))
             first, second = st.columns(2, gap="small")
-            target = one_of(f"{own[k]} goes into", ["itself", *own], key=f"into{k + 1}", of=of, at=first)
-            colour = one_of(f"Colour of {own[k]}", ["its own", *COLOURS], key=f"hue{k + 1}", of=of, at=second)
+            target = one_of(
+                f"{own[k]} goes into", ["itself", *own], key=settings.key(f"into{k + 1}", scope), place=first
+            )
+            colour = one_of(
+                f"Colour of {own[k]}", ["its own", *COLOURS], key=settings.key(f"hue{k + 1}", scope), place=second
+            )
             merged.append(own.index(target) if target in own else k)
             colours.append(COLOURS.index(colour) if colour in COLOURS else None)
     return arrange(names, merged, colours, start=start)
 
 
-def clear(of: str) -> None:
+def clear(scope: str) -> None:
     """Reset names, mergers and colours."""
     for k in range(palette.MAX_STATES):
         for name in ("name", "into", "hue"):
-            if settings.text(key := settings.key(f"{name}{k + 1}", of)) is not None:
+            if settings.text(key := settings.key(f"{name}{k + 1}", scope)) is not None:
                 settings.change(key, None)
 
 

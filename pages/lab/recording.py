@@ -162,38 +162,38 @@ def bout_controls(data: Dataset) -> BoutRule:
         ("shortest", "Minimum bout duration", start.shortest_s, "Shorter bouts are merged with their neighbours."),
     )
     smooth, shortest = (
-        slide(f"{name} ({unit.plural})", 0.0, most, value, step, key=key, of=data.bouts_of, help=help + source)
+        slide(
+            f"{name} ({unit.plural})", 0.0, most, value, step, key=settings.key(key, data.bouts_of), help=help + source
+        )
         for key, name, value, help in controls
     )
     return BoutRule(smooth, shortest)
 
 
-def remove_smoothing(of: str) -> None:
+def remove_smoothing(scope: str) -> None:
     """Set the controls of bouts to zero, as the `on_click` of a button."""
     for name in ("smooth", "shortest"):
-        settings.change(settings.key(name, of), "0")
+        settings.change(settings.key(name, scope), "0")
 
 
 def choose_model(page: shell.Frame, data: Dataset, defined_by: str) -> model_controls.Choice:
     """Show the controls of the model. K and D have defaults for the recording, which keeps the user's values."""
     memory = f"_model-{page.folder}"
-    of = settings.scope(data.of, data.start) if data.of else ""
+    scope = settings.scope(data.scope, data.start) if data.scope else ""
     k, d = data.start
     before = st.session_state.get(memory)
-    if before is not None and before[0] == data.of and settings.text(settings.key("K", of)) is None:
+    if before is not None and before[0] == data.scope and settings.text(settings.key("K", scope)) is None:
         k, d = (own if own != old else new for own, old, new in zip(before[2], before[1], (k, d), strict=True))
     choice = model_controls.choose(
-        n_channels=data.train.n_channels,
-        n_samples=data.train.n_samples,
+        (data.train.n_samples, data.train.n_channels),
         n_states=k,
         n_latent=d,
         defined_by=defined_by,
         models=MODELS,
-        of=of,
-        advanced=page.advanced,
-        curves=page.curves,
+        scope=scope,
+        frame=page,
     )
-    st.session_state[memory] = (data.of, data.start, (choice.n_states, choice.config["n_latent"]))
+    st.session_state[memory] = (data.scope, data.start, (choice.n_states, choice.config["n_latent"]))
     return choice
 
 
@@ -298,5 +298,5 @@ def _show_remarks(view: View, measured: Mapping[str, Any]) -> None:
         shell.quiet("States are scored against labels only if training and held-out trials have labels.")
     if warning := scores.describe_oversmoothing(measured):
         shell.quiet(warning)
-        of = view.dataset.bouts_of
-        st.button("Remove smoothing", key="bouts-as-fitted", on_click=remove_smoothing, args=(of,), width="stretch")
+        scope = view.dataset.bouts_of
+        st.button("Remove smoothing", key="bouts-as-fitted", on_click=remove_smoothing, args=(scope,), width="stretch")

@@ -62,7 +62,7 @@ def preview(view: View, content: SliderPreview) -> None:
 
 def _name_tables(view: View, content: SliderPreview) -> dict[str, str]:
     """Return the name of each slider's tables, "" until the fit has ended; sliders without tables are absent."""
-    state, k_key = view.state, settings.key("K", view.choice.of)
+    state, k_key = view.state, settings.key("K", view.choice.scope)
     if view.fit.running:
         return dict.fromkeys((*PARAMETERS, k_key, REPLAY), "")
     if view.filtered is not None or state.status != "fresh" or state.result is None:

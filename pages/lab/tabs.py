@@ -140,9 +140,9 @@ def show_prediction(view: View, reading: Decoded) -> None:
     with middle:
         horizon = slide("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", live=True)
     names = {channel: view.dataset.called.get(channel, channel) for channel in trial.channels}
-    channel = one_of("Channel", names, key="channel", at=right)
+    channel = one_of("Channel", names, key="channel", place=right)
     help = "Intervals widen after each miss and narrow after each hit, so coverage approaches the target."
-    adaptive = switch("Adaptive intervals", True, key="adaptive", help=help, at=last)
+    adaptive = switch("Adaptive intervals", True, key="adaptive", help=help, place=last)
     answer = view.query(
         f"envelope-{view.index}", envelope, trial, origin, horizon, adaptive, wait_s=ANSWER_S, calibrated=True
     )

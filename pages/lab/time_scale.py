@@ -17,7 +17,7 @@ from gdm_core.units import Unit, unit_for
 from pages.lab import live
 from pages.lab.dataset import Dataset
 from pages.lab.live.background import Task, show_progress, visitor_jobs
-from pages.ui import shell
+from pages.ui import settings, shell
 from pages.ui.controls import number, one_of
 
 START = 50  # samples
@@ -27,11 +27,11 @@ UNDER_WAY = "Comparing samples with windows"
 AT_ONCE_S = 0.3
 
 
-def choose_window(trials: Trials, unit: str, of: str) -> tuple[int | None, int | None]:
+def choose_window(trials: Trials, unit: str, scope: str) -> tuple[int | None, int | None]:
     """Show the control and return (window length in samples, number of states); None for single samples and unknown K."""
     own = "Steps" if unit == "step" else "Seconds"
     options = {"samples": "Samples", "auto": "Auto", "own": own}
-    kind = one_of("Time scale", options, key="scale", of=of, row=True, help=HELP)
+    kind = one_of("Time scale", options, key=settings.key("scale", scope), row=True, help=HELP)
     choice = recommend(trials, unit) if kind == "auto" else None
     if kind != "own":
         return (None, None) if choice is None else (choice.scale, choice.n_states)
@@ -39,7 +39,7 @@ def choose_window(trials: Trials, unit: str, of: str) -> tuple[int | None, int |
     longest = min(trial.n_samples for trial in trials) / LARGEST_SHARE / rate_hz
     shortest = min(windows.SHORTEST / rate_hz, longest)
     start = min(max(START / rate_hz, shortest), longest)
-    length = number(f"Window ({own.lower()})", shortest, longest, start, key="window", of=of)
+    length = number(f"Window ({own.lower()})", shortest, longest, start, key=settings.key("window", scope))
     return windows.window_length(length, rate_hz), None
 
 
@@ -69,7 +69,7 @@ def recommend(trials: Trials, unit: str, key: str = "time-scale") -> ScaleChoice
 
 def at_time_scale(data: Dataset) -> Dataset:
     """Show the control and return the data at the chosen scale."""
-    length, n_states = choose_window(data.train, data.unit, data.of)
+    length, n_states = choose_window(data.train, data.unit, data.scope)
     if length is None:
         return data
     try:

@@ -23,11 +23,7 @@ with frame.controls:
             shell.error("The track cannot be simulated", str(error))
         shell.end_page()
     choice = model_controls.choose(
-        n_channels=data.train.n_channels,
-        n_samples=data.train.n_samples,
-        advanced=frame.advanced,
-        curves=frame.curves,
-        **simulator.first_model(track),
+        (data.train.n_samples, data.train.n_channels), frame=frame, **simulator.first_model(track)
     )
 
 view = lab.begin(frame, data, choice)

@@ -151,7 +151,7 @@ def choose(advanced: Any) -> Track:
         *SEEDS,
         0,
         key="track",
-        at=advanced,
+        place=advanced,
         help=None if setting in REGIMES else "The held-out trial is simulated with 100 + this seed.",
     )
     if setting in REGIMES:
@@ -168,7 +168,7 @@ def first_model(track: Track) -> dict[str, Any]:
     """Return the initial K and D of a model for this scenario, and their scope."""
     if not track.is_regimes:
         return {}
-    return {"n_states": regimes.N_REGIMES, "n_latent": REGIMES[track.setting], "of": track.setting}
+    return {"n_states": regimes.N_REGIMES, "n_latent": REGIMES[track.setting], "scope": track.setting}
 
 
 def _parameters(setting: str) -> dict[str, Any]:

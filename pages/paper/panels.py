@@ -27,7 +27,7 @@ from pages.lab import live
 from pages.lab.live import panels, require_open_fit
 from pages.lab.live.background import Fits, visitor_jobs
 from pages.paper import numbers
-from pages.ui import navigation, shell
+from pages.ui import navigation, settings, shell
 from pages.ui.controls import one_of
 from pages.ui.exports import slug
 from pages.ui.plot import plot
@@ -45,7 +45,7 @@ def choose_data(name: str, n_seeds: int) -> paper.Experiment | None:
     if page is None:
         return None
     options = {"shipped": "Bundled", "open": f"Current {navigation.info(page).title} session"}
-    chosen = one_of("Data", options, tall=True, key="on", of=name)
+    chosen = one_of("Data", options, tall=True, key=settings.key("on", name))
     setting = require_open_fit(page) if chosen == "open" else None
     if setting is None:
         return None

@@ -70,14 +70,14 @@ def divergence(tau: Array, sampled: Array, error: Array, exact: float) -> Figure
 
 def script(
     logits: gumbel.Array, other: gumbel.Array, temperature: float, noise: float, seed: int, n: int, m: int,
-    link: str = "", install: str = INSTALL,
+    link: str = "",
 ) -> str:  # fmt: skip
     """Return a script that repeats the draws of the page and computes the divergence."""
     where = f"\n{link}" if link else ""
     lines = [
-        f'"""Soft states of the Playground. Needs GDM Studio: {install.replace(chr(34), chr(39))}{where}"""',
+        f'"""Soft states of the Playground. Needs GDM Studio: {INSTALL.replace(chr(34), chr(39))}{where}"""',
         "",
-        *import_package("from gdm_core.maths.relaxed import gumbel_softmax_kl", install),
+        *import_package("from gdm_core.maths.relaxed import gumbel_softmax_kl", INSTALL),
         "",
         "from pathlib import Path",
         "",

@@ -10,6 +10,7 @@ import streamlit as st
 
 from gdm_core.study.crop import NON_WEAR_MIN, Crop, Cropped, crop_recordings
 from gdm_core.study.sheet import match_sheet
+from pages.ui import settings
 from pages.ui.controls import number, one_of, switch
 
 NOTHING = "–"
@@ -27,15 +28,21 @@ def choose(sheet: pd.DataFrame, with_data: bool, of: str) -> Crop:
     times = [str(c) for c in sheet if pd.api.types.is_numeric_dtype(sheet[c].dtype)]
     non_wear = 0.0
     with st.expander("Crop and non-wear", icon=":material/content_cut:"):
-        first = number("First minutes (0 = all)", 0.0, LONGEST_MIN, 0.0, format="%g", key="first", of=of)
+        first = number("First minutes (0 = all)", 0.0, LONGEST_MIN, 0.0, format="%g", key=settings.key("first", of))
         about = "A column with times in minutes from the start, or in seconds or hours if its name ends in _s or _h."
-        start: str | None = one_of("From", [NOTHING, *times], key="from", of=of, help=about)
-        stop: str | None = one_of("To", [NOTHING, *times], key="to", of=of, help=about)
-        equal = switch("Cut to the shortest", False, key="equal", of=of)
+        start: str | None = one_of("From", [NOTHING, *times], key=settings.key("from", of), help=about)
+        stop: str | None = one_of("To", [NOTHING, *times], key=settings.key("to", of), help=about)
+        equal = switch("Cut to the shortest", False, key=settings.key("equal", of))
         if with_data:
             about = "Stretches without movement for this long are left out: not worn or not tracked."
             non_wear = number(
-                "Non-wear (min; 0 = keep)", 0.0, LONGEST_MIN, NON_WEAR_MIN, format="%g", key="wear", of=of, help=about
+                "Non-wear (min; 0 = keep)",
+                0.0,
+                LONGEST_MIN,
+                NON_WEAR_MIN,
+                format="%g",
+                key=settings.key("wear", of),
+                help=about,
             )
     start, stop = (None if one == NOTHING else one for one in (start, stop))
     return Crop(first or None, start, stop, equal, non_wear or None)

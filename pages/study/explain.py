@@ -70,7 +70,8 @@ def _draw_card(opened: OpenStudy, place: int, say: Say) -> str:
         return [(names[k], float(shares[k])) for k in np.argsort(-shares, kind="stable") if shares[k] > 0]
 
     share = float(np.nanmean(counts.usage[:, place]))
-    found = moments, share, differences, unit.convert(1) * seconds, unit, rank(changes[:, place]), rank(changes[place])
+    neighbours = rank(changes[:, place]), rank(changes[place])
+    found = moments, share, differences, unit.convert(1) * seconds, unit, neighbours
     return explain.card_html(pictures.colour_of(study, place), names[place], *found)
 
 

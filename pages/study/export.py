@@ -19,7 +19,7 @@ from gdm_core.study.tables import to_prism, to_wide
 from pages.study import robust, states
 from pages.study.questions import N_PERMUTATIONS
 from pages.study.sources import OpenStudy
-from pages.ui import exports, shell
+from pages.ui import exports, settings, shell
 from pages.ui.controls import text
 from pages.ui.downloads import download
 
@@ -57,7 +57,9 @@ def _explain_k(opened: OpenStudy) -> Study:
     if study.model is None or study.origin or study.why_k.startswith("K "):
         return study
     about = "Such as a pilot study or an earlier paper; for the methods paragraph."
-    return replace(study, why_k=text("Why this K?", study.why_k, key="why", of=opened.of, max_chars=300, help=about))
+    return replace(
+        study, why_k=text("Why this K?", study.why_k, key=settings.key("why", opened.of), max_chars=300, help=about)
+    )
 
 
 def _tables(opened: OpenStudy, finding: Finding | None) -> dict[str, tuple[str, Callable[[], bytes]]]:

@@ -129,7 +129,9 @@ def choose_options() -> FileReading:
         if hold == "states":
             label, usual = "Sampling rate (Hz) without a time column", 25.0
         about = "0 reads the rate from each file. States with a time column keep its rate."
-        rate = number(label, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.scope(hold), help=about)
+        rate = number(
+            label, 0.0, 10_000.0, usual, format="%g", key=settings.key("rate", settings.scope(hold)), help=about
+        )
         if hold == "recordings":
             about = "Egocentric features do not depend on where the animal is."
             features = one_of("Pose features", FEATURES, key="features", help=about)
@@ -277,7 +279,7 @@ def match(page: Frame, found: Read, path: str, of: str) -> Matched | None:
         named, sheet = _find_sheet(found, path)
         if sheet is not None:
             suffix_of = match_by_suffix(sheet, found.names)
-            if suffix_of and switch(f"Match names without “{suffix_of[0]}”", False, key="suffix", of=of):
+            if suffix_of and switch(f"Match names without “{suffix_of[0]}”", False, key=settings.key("suffix", of)):
                 suffix, sheet = suffix_of
             wrong = find_misfits(found, sheet)
     except GdmError as error:

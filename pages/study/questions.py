@@ -60,35 +60,47 @@ def choose(opened: OpenStudy, page: Frame) -> Question | None:
     usual = next((c for c in groups if c.casefold() in USUAL_GROUPS), groups[0])
     first, other = [*saved.get("between", [usual]), NOTHING][:2]
     about = "A column of the sheet, such as group, dose or session."
-    between = one_of("Compare groups by", groups, first if first in groups else usual, key="between", of=of, help=about)
+    between = one_of(
+        "Compare groups by", groups, first if first in groups else usual, key=settings.key("between", of), help=about
+    )
     measures = [*MEASURES, *[c for c in groups if pd.api.types.is_numeric_dtype(frame[c].dtype) and c != between]]
     called = {one: SHORT.get(one, one) for one in measures}
-    measure = one_of("Measure", called, saved.get("measure", "usage"), key="measured", of=of)
+    measure = one_of("Measure", called, saved.get("measure", "usage"), key=settings.key("measured", of))
     filters = list(dict(saved.get("where") or {}).items())
     where = _filter(opened, offered, *(filters[0] if filters else (NOTHING, [])))
     where |= _choose_experiment(opened, between, where, saved)
     its_own, same = settings.key(of, settings.scope(between)), bool(saved) and between == first
     with page.advanced:
-        second = one_of("Second factor", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
+        second = one_of(
+            "Second factor", [NOTHING, *[c for c in groups if c != between]], other, key=settings.key("and", of)
+        )
         others, trend = [c for c in groups if c not in (between, second)], None
         if second == NOTHING and is_number(frame[between]) and frame[between].nunique() > 2:
             start = "any" if saved.get("trend") is False else "trend"
-            trend = False if one_of(f"Levels of {between}", TRENDS, start, key="trend", of=its_own) == "any" else None
+            trend = (
+                False
+                if one_of(f"Levels of {between}", TRENDS, start, key=settings.key("trend", its_own)) == "any"
+                else None
+            )
         comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
         start = (saved.get("within") or NOTHING) if same else str(animal) if comes_again else NOTHING
         about = f"The {study.sheet.subject}, if each was recorded under several conditions."
         paired = [NOTHING, *([animal] if animal else []), *others]
-        within = one_of("Repeated measures within", paired, start, key="within", of=its_own, help=about)
+        within = one_of("Repeated measures within", paired, start, key=settings.key("within", its_own), help=about)
         unit, litters = ANIMAL, _find_litters(frame, animal, between, others)
         if litters and within == NOTHING:
             about = f"A column whose {study.sheet.subjects} are alike, such as the litter or cage; its values are then compared."
             called, start = {ANIMAL: study.sheet.subject, **{c: c for c in litters}}, saved.get("unit", ANIMAL)
-            unit = one_of("Statistical unit", called, start, key="unit", of=its_own, help=about)
+            unit = one_of("Statistical unit", called, start, key=settings.key("unit", its_own), help=about)
         about = "Labels are permuted within blocks only."
-        blocks = one_of("Blocks", [NOTHING, *others], saved.get("blocks") or NOTHING, key="blocks", of=of, help=about)
+        blocks = one_of(
+            "Blocks", [NOTHING, *others], saved.get("blocks") or NOTHING, key=settings.key("blocks", of), help=about
+        )
         within_, blocks_ = (None if one == NOTHING else one for one in (within, blocks))
         covariates, planned = _choose_covariates(opened, between, within_, (second, blocks), saved)
-        correction = one_of("Correction", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)
+        correction = one_of(
+            "Correction", CORRECTIONS, saved.get("correction", "p_holm"), key=settings.key("correct", of)
+        )
     compared = (between,) if second in (NOTHING, between) else (between, second)
     return Question(
         measure, compared, unit, within_, blocks_, tuple(covariates), tuple(planned), where, trend, correction
@@ -114,13 +126,15 @@ def _choose_covariates(
     kinds = {name: one.kind for name, one in classes.items() if one.kind in (BEFORE, AFTER) and name not in taken}
     later = [name for name, kind in kinds.items() if kind == AFTER or name in saved.get("planned", [])]
     about = "Columns that may follow from the groups, such as a severity score."
-    more: dict[str, Any] = {"key": "after", "of": settings.key(opened.of, settings.scope(between)), "help": about}
+    scope = settings.key(opened.of, settings.scope(between))
+    more: dict[str, Any] = {"key": settings.key("after", scope), "help": about}
     later, found = several("Outcomes or mediators", list(kinds), later, placeholder="none", **more), []
     for label, key, options, about in (
         ("Covariates", "covariates", [c for c in kinds if c not in later], "Known before the treatment, such as age."),
         ("Planned covariates", "planned", later, "Outcomes or mediators to adjust for, as planned in advance."),
     ):
-        kept, more = [c for c in saved.get(key, []) if c in options], {"key": key, "of": opened.of, "help": about}
+        kept = [c for c in saved.get(key, []) if c in options]
+        more = {"key": settings.key(key, opened.of), "help": about}
         found.append(several(label, options, kept, placeholder="none", **more) if options else [])
     return found[0], found[1]
 
@@ -133,10 +147,8 @@ def _choose_experiment(opened: OpenStudy, between: str, where: Where, saved: dic
     if pooling is None:
         return {}
     its_own = settings.key(opened.of, settings.scope(between, pooling.column))
-    chosen = one_of(
-        f"{pooling.column} to analyse", [*pooling.choices, POOLED], POOLED if saved else pooling.default, key="experiment",
-        of=its_own,
-    )  # fmt: skip
+    start, key = POOLED if saved else pooling.default, settings.key("experiment", its_own)
+    chosen = one_of(f"{pooling.column} to analyse", [*pooling.choices, POOLED], start, key=key)
     shell.quiet(pooling.question)
     return {} if chosen == POOLED else {pooling.column: pooling.choices[chosen]}
 
@@ -144,13 +156,13 @@ def _choose_experiment(opened: OpenStudy, between: str, where: Where, saved: dic
 def _filter(opened: OpenStudy, offered: list[str], column: str, values: list[Any]) -> Where:
     """Show the filter of recordings, which starts with the values of a column."""
     frame, of = opened.study.conditions, opened.of
-    where = one_of("Filter by", [NOTHING, *offered], column, key="where", of=of)
+    where = one_of("Filter by", [NOTHING, *offered], column, key=settings.key("where", of))
     if where == NOTHING:
         return {}
     by_word = {format_value(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
     kept = [format_value(value) for value in values if where == column and format_value(value) in by_word]
     its_own = settings.key(of, settings.scope(where))
-    chosen = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
+    chosen = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key=settings.key("values", its_own))
     return {where: [by_word[word] for word in chosen]} if chosen else {}
 
 

@@ -310,8 +310,8 @@ def _fit(
     samples = sum(one.n_samples for one in recordings.values())
     with model_place:
         choice = model_controls.choose(
-            n_channels=first.n_channels, n_samples=min(samples, fitting.MOST_SAMPLES), n_states=n_states or 8,
-            n_latent=min(6, first.n_channels), defined_by="dynamics" if window is None else "position", of=scope,
+            (min(samples, fitting.MOST_SAMPLES), first.n_channels), n_states=n_states or 8,
+            n_latent=min(6, first.n_channels), defined_by="dynamics" if window is None else "position", scope=scope,
         )  # fmt: skip
     its_own = f"{source.key}/{choice.family}/{json.dumps(dict(choice.config), sort_keys=True)}"
     prepared = partial(

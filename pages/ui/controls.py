@@ -1,7 +1,7 @@
 """Controls whose value is in the page's address. Each has a name there, a default, and a range or a list of options.
 
 A link with any other value gets the nearest value or the default, and the page says so. Values from a browser are clamped
-again. `of` names the scope that a value belongs to (settings.py), `at` where the control is drawn.
+again. `settings.key` makes names of values that belong to a recording; `place` is where the control is drawn.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import streamlit as st
 
@@ -66,54 +65,63 @@ def parse_move(message: Any) -> tuple[float, bool, int] | None:
     return None if value is None or count is None else (value, message.get("held") is True, int(count))
 
 
+class Look(TypedDict, total=False):
+    """Optional arguments of a slider.
+
+    live   whether the page also reruns while the slider is held
+    chips  values to try, as buttons below it
+    """
+
+    help: str | None
+    disabled: bool
+    live: bool
+    chips: Mapping[str, float]
+
+
 def slide(
-    label: str, low: N, high: N, start: N, step: N | None = None, *, key: str, of: str = "", help: str | None = None,
-    digits: int | None = None, disabled: bool = False, live: bool = False, chips: Mapping[str, N] = MappingProxyType({}),
+    label: str, low: N, high: N, start: N, step: N | None = None, *, key: str, digits: int | None = None,
+    **look: Unpack[Look],
 ) -> N:  # fmt: skip
     """Show a slider (components/slider.js), of whole numbers if its range and step are.
 
     step    1 for whole numbers, a hundredth of the range otherwise
     digits  decimals of its values; as many as the step has, and at least two, by default
-    live    whether the page also reruns while the slider is held
-    chips   values to try, as buttons below it
     """
-    name = settings.key(key, of)
-    first = number_in_address(name, label, low, high, start)
+    first = number_in_address(key, label, low, high, start)
     scale = make_scale(label, low, high, first, step, digits)
-    element = f"slider-{settings.widget_key(name)}"
+    element = f"slider-{settings.widget_key(key)}"
+    disabled = look.get("disabled", False)
     move = None if disabled else parse_move((st.session_state.get(element) or {}).get("moved"))
     sent, held, heard = (first, False, 0) if move is None else move
     value = scale.fit(sent)
     data = {
-        "key": name,
+        "key": key,
         "label": label,
-        "help": help or "",
+        "help": look.get("help") or "",
         "disabled": disabled,
-        "live": live,
-        "chips": list(chips.items()),
+        "live": look.get("live", False),
+        "chips": list(look.get("chips", {}).items()),
         "value": value,
         "heard": heard,
         "scale": asdict(scale),
     }
     component("slider")(key=element, data=data, on_moved_change=lambda: None)
-    settings.keep(name, None if value == start else f"{value:.10g}", settled=not held)
+    settings.keep(key, None if value == start else f"{value:.10g}", settled=not held)
     return value  # type: ignore[return-value]
 
 
-def number(
-    label: str, low: N, high: N, start: N, *, key: str, of: str = "", at: Any = st, called: str = "", **more: Any
-) -> N:
+def number(label: str, low: N, high: N, start: N, *, key: str, place: Any = st, called: str = "", **more: Any) -> N:
     """Show a number box, of whole numbers if its range is; `called` names it in messages.
 
     Streamlit's own limits would keep an invalid number in the box, next to an icon without words.
     """
-    name, kind = settings.key(key, of), type(_whole_or_not(low, high, start))
-    widget, called = settings.widget_key(name), called or label
-    first = number_in_address(name, called, low, high, start)
+    kind = type(_whole_or_not(low, high, start))
+    widget, called = settings.widget_key(key), called or label
+    first = number_in_address(key, called, low, high, start)
     limits = {"on_change": _clamp, "args": (widget, called, low, high)}
-    found = at.number_input(label, value=first, key=widget, **limits, **more)
+    found = place.number_input(label, value=first, key=widget, **limits, **more)
     value = kind(min(max(start if found is None else found, low), high))
-    settings.keep(name, None if value == start else f"{value:.10g}")
+    settings.keep(key, None if value == start else f"{value:.10g}")
     return value
 
 
@@ -124,14 +132,16 @@ def _clamp(widget: str, called: str, low: float, high: float) -> None:
         st.toast(f"{called} is {low:g} to {high:g}: {typed:g} was changed to {nearest:g}.")
 
 
-def span(label: str, low: int, high: int, start: tuple[int, int], *, key: str, among: str = "") -> tuple[int, int]:
+def span(
+    label: str, low: int, high: int, start: tuple[int, int], *, key: str, options_key: str = ""
+) -> tuple[int, int]:
     """Show a slider with two thumbs; the address names both ends, as in "3-10"."""
     found = [whole(part) for part in (settings.text(key) or "").split("-")]
     ends = [min(max(end, low), high) for end in found if end is not None]
     first = (ends[0], ends[1]) if len(ends) == 2 and ends[0] <= ends[1] else start
     if found != list(first):
         settings.report(key, label, settings.text(key) or "", f"{first[0]}-{first[1]}")
-    chosen = st.slider(label, low, high, first, key=settings.widget_key(key, among))
+    chosen = st.slider(label, low, high, first, key=settings.widget_key(key, options_key))
     settings.keep(key, f"{chosen[0]}-{chosen[1]}")
     return chosen
 
@@ -142,8 +152,7 @@ def one_of(
     start: W | None = None,
     *,
     key: str,
-    of: str = "",
-    among: str = "",
+    options_key: str = "",
     as_ids: bool = False,
     always: bool = False,
     **more: Any,
@@ -151,67 +160,61 @@ def one_of(
     """Show a choice of one option, the first by default; further arguments go to `pick`.
 
     options  words on the screen and in the address, by option
-    among    what the options depend on: the control starts again if that changes
+    options_key    what the options depend on: the control starts again if that changes
     as_ids   whether the address names options instead of their words
     always   whether the address names the default too, which may change from day to day
     """
     words: dict[W, str] = dict(options) if isinstance(options, Mapping) else {option: option for option in options}
-    name = settings.key(key, of)
     start = start if start is not None and start in words else next(iter(words))
-    asked = settings.text(name)
+    asked = settings.text(key)
     known = {str(option) if as_ids else text: option for option, text in words.items()}
     first = start if asked is None else known.get(asked, start)
     if asked is not None and asked not in known:
-        settings.report(name, label, asked, words[start])
-    chosen = pick(label, words, first, key=settings.widget_key(name, among), **more)
-    settings.keep(name, None if chosen == start and not always else str(chosen) if as_ids else words[chosen])
+        settings.report(key, label, asked, words[start])
+    chosen = pick(label, words, first, key=settings.widget_key(key, options_key), **more)
+    settings.keep(key, None if chosen == start and not always else str(chosen) if as_ids else words[chosen])
     return chosen
 
 
 def pick(
-    label: str, words: Mapping[V, str], start: V, *, at: Any = st, row: bool = False, tall: bool = False, **more: Any
+    label: str, words: Mapping[V, str], start: V, *, place: Any = st, row: bool = False, tall: bool = False, **more: Any
 ) -> V:
     """Show a choice that is not in the address: a box, a `row` of buttons or a `tall` list of them."""
     names = list(words)
     more["format_func"] = lambda one: words.get(one, str(one))
     if row:
-        chosen = at.segmented_control(label, names, default=start, required=True, **more)
+        chosen = place.segmented_control(label, names, default=start, required=True, **more)
     elif tall:
-        chosen = at.radio(label, names, names.index(start), **more)
+        chosen = place.radio(label, names, names.index(start), **more)
     else:
-        chosen = at.selectbox(label, names, names.index(start), **more)
+        chosen = place.selectbox(label, names, names.index(start), **more)
     return chosen if chosen in words else start
 
 
-def switch(label: str, start: bool, *, key: str, of: str = "", at: Any = st, **more: Any) -> bool:
-    name = settings.key(key, of)
-    asked = settings.text(name)
+def switch(label: str, start: bool, *, key: str, place: Any = st, **more: Any) -> bool:
+    asked = settings.text(key)
     first = start if asked is None else asked.lower() == "true"
-    chosen = bool(at.toggle(label, first, key=settings.widget_key(name), **more))
-    settings.keep(name, None if chosen == start else str(chosen).lower())
+    chosen = bool(place.toggle(label, first, key=settings.widget_key(key), **more))
+    settings.keep(key, None if chosen == start else str(chosen).lower())
     return chosen
 
 
-def several(
-    label: str, options: Sequence[str], start: Sequence[str], *, key: str, of: str = "", **more: Any
-) -> list[str]:
+def several(label: str, options: Sequence[str], start: Sequence[str], *, key: str, **more: Any) -> list[str]:
     """Show a choice of several options; return them in the order in which they were chosen."""
-    name = settings.key(key, of)
-    asked = settings.texts(name)
+    asked = settings.texts(key)
     known = list(start) if asked is None else [word for word in asked if word in options]
     if unknown := [word for word in asked or () if word not in options]:
-        settings.report(name, label, ", ".join(unknown))
-    chosen = st.multiselect(label, list(options), known, key=settings.widget_key(name), **more)
+        settings.report(key, label, ", ".join(unknown))
+    chosen = st.multiselect(label, list(options), known, key=settings.widget_key(key), **more)
     found = [word for word in chosen if word in options]
-    settings.keep(name, None if found == list(start) else found)
+    settings.keep(key, None if found == list(start) else found)
     return found
 
 
-def text(label: str, start: str = "", *, key: str, of: str = "", at: Any = st, **more: Any) -> str:
-    name = settings.key(key, of)
-    asked = settings.text(name)
-    found = at.text_input(label, start if asked is None else asked, key=settings.widget_key(name), **more) or ""
-    settings.keep(name, None if found == start else found)
+def text(label: str, start: str = "", *, key: str, place: Any = st, **more: Any) -> str:
+    asked = settings.text(key)
+    found = place.text_input(label, start if asked is None else asked, key=settings.widget_key(key), **more) or ""
+    settings.keep(key, None if found == start else found)
     return str(found).strip()
 
 

@@ -57,7 +57,7 @@ class Choice:
     family: str
     config: dict[str, Any]
     label: str
-    of: str = ""
+    scope: str = ""
 
     @property
     def n_states(self) -> int:
@@ -77,28 +77,28 @@ class Choice:
 
 
 def choose(
+    size: tuple[int, int],
     *,
-    n_channels: int,
-    n_samples: int,
     n_states: int = 4,
     n_latent: int = 2,
     defined_by: str = "dynamics",
     kept_by: str = "",
     models: Sequence[str] | None = None,
-    of: str = "",
-    advanced: Any = None,
-    curves: dict[str, Any] | None = None,
+    scope: str = "",
+    frame: shell.Frame | None = None,
 ) -> Choice:
     """Show the controls and return the model that they describe.
 
-    The arguments after `n_samples` are defaults; `of` names the recording that they belong to. States defined by `kept_by`
-    are fitted to repeated values by default. Rare controls go to `advanced`, by default a new expander. `curves` receives a
-    place below each slider.
+    size     numbers of samples and channels
+    kept_by  states defined by this are fitted to repeated values by default
+    scope    of the values, such as a recording; the other arguments are defaults
+    frame    page with a place for rare controls, which gets a place below each slider
     """
+    n_samples, n_channels = size
 
     def reserve(name: str) -> None:
-        if curves is not None:
-            curves[name] = st.container(key=f"gdm-curve-{name}")
+        if frame is not None:
+            frame.curves[name] = st.container(key=f"gdm-curve-{name}")
 
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
@@ -109,8 +109,7 @@ def choose(
         "States (K)",
         *K_RANGE,
         n_states,
-        key="K",
-        of=of,
+        key=settings.key("K", scope),
         help="Number of states. Too many split one behaviour. Unsure? Open Suggest settings.",
     )
     reserve("n_states")
@@ -127,6 +126,7 @@ def choose(
     )
     reserve("temperature")
     stickiness = _choose_stickiness(soft, name)
+    advanced = None if frame is None or frame.rare is None else frame.advanced
     with advanced or st.expander("Advanced", icon=":material/tune:"):
         if advanced is not None:
             shell.section("Model")
@@ -135,21 +135,20 @@ def choose(
             DEFINED_BY,
             defined_by,
             row=True,
-            key="sees",
-            of=of,
+            key=settings.key("sees", scope),
             disabled=not has_posterior(name),
             help="Dynamics: how the data change from sample to sample. Position: where they are (the paper's linear posterior).",
         )
-        d, seed = _choose_size_and_seed(n_channels, n_latent, of)
+        d, seed = _choose_size_and_seed(n_channels, n_latent, scope)
         kept = switch(
             "Fit repeated values",
             chosen == kept_by,
-            key="repeats",
-            of=chosen if kept_by else of,
+            key=settings.key("repeats", chosen if kept_by else scope),
             help="Off: fits leave out values that a sensor repeats. On: repeats count as measurements.",
         )
     repeats: Repeated = "keep" if kept else "auto"
-    return make_choice(name, min(k, most), tau, stickiness, POSTERIORS[chosen], d, seed, of, repeats)
+    config: dict[str, Any] = {"n_states": min(k, most), "n_latent": d, "seed": seed}
+    return make_choice(name, POSTERIORS[chosen], repeats, scope, **config, temperature=tau, stickiness=stickiness)
 
 
 def _list_models(offered: Sequence[str]) -> str:
@@ -168,27 +167,16 @@ def has_posterior(name: str) -> bool:
     return family == "gdm" and "posterior" not in fixed and fixed.get("transition") != "gru"
 
 
-def make_choice(
-    name: str,
-    n_states: int,
-    temperature: float,
-    stickiness: float | Literal["learn"],
-    posterior: str,
-    n_latent: int,
-    seed: int,
-    of: str = "",
-    repeats: Repeated = "auto",
-) -> Choice:
+def make_choice(name: str, posterior: str, repeats: Repeated = "auto", scope: str = "", **config: Any) -> Choice:
     """Return the model of that name with the settings that apply to it."""
     family, fixed = NAMED_MODELS[name]
-    config: dict[str, Any] = {"n_states": n_states, "n_latent": n_latent, "seed": seed}
-    if family in SOFT:
-        config |= {"temperature": temperature, "stickiness": stickiness}
+    if family not in SOFT:
+        config = {key: value for key, value in config.items() if key not in ("temperature", "stickiness")}
     if has_posterior(name):
         config["posterior"] = posterior
     if repeats != "auto":  # defaults stay out of the keys of results
         config["repeats"] = repeats
-    return Choice(name, family, config | fixed, MODELS.get(name, name), of)
+    return Choice(name, family, config | fixed, MODELS.get(name, name), scope)
 
 
 def _choose_stickiness(soft: bool, name: str) -> float | Literal["learn"]:
@@ -214,7 +202,7 @@ def _choose_stickiness(soft: bool, name: str) -> float | Literal["learn"]:
     )
 
 
-def _choose_size_and_seed(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
+def _choose_size_and_seed(n_channels: int, n_latent: int, scope: str) -> tuple[int, int]:
     """Return (latent dimensions, seed)."""
     left, right = st.columns(2, gap="small")
     low, high = D_RANGE
@@ -222,9 +210,8 @@ def _choose_size_and_seed(n_channels: int, n_latent: int, of: str) -> tuple[int,
         "Latent dimensions (D)",
         *D_RANGE,
         n_latent,
-        key="D",
-        of=of,
-        at=left,
+        key=settings.key("D", scope),
+        place=left,
         help=f"{low} to {high}, at most the number of channels ({n_channels}).",
     )
     seed = number(
@@ -232,7 +219,7 @@ def _choose_size_and_seed(n_channels: int, n_latent: int, of: str) -> tuple[int,
         *SEED_RANGE,
         0,
         key="seed",
-        at=right,
+        place=right,
         help="0 to 9999. Trust states that other seeds find as well.",
     )
     used = min(d, n_channels)
@@ -244,8 +231,8 @@ def _choose_size_and_seed(n_channels: int, n_latent: int, of: str) -> tuple[int,
 def apply(choice: Choice, model: str, wanted: Mapping[str, Any]) -> None:
     """Set the controls to a model and its parameters, as the `on_click` of a button."""
     settings.change("model", MODELS[model])
-    settings.change(settings.key("K", choice.of), f"{wanted['n_states']}")
-    settings.change(settings.key("D", choice.of), f"{wanted['n_latent']}")
+    settings.change(settings.key("K", choice.scope), f"{wanted['n_states']}")
+    settings.change(settings.key("D", choice.scope), f"{wanted['n_latent']}")
     if "temperature" in wanted:
         settings.change("tau", f"{wanted['temperature']:g}")
     if (stickiness := wanted.get("stickiness")) is not None:

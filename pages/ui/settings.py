@@ -54,16 +54,16 @@ def scope(*what: object) -> str:
     return hashlib.sha256(repr(what).encode()).hexdigest()[:6]
 
 
-def key(name: str, of: str = "") -> str:
-    """Return the name of a control in the address; `of` is the scope that it belongs to."""
-    return f"{name}-{of}" if of else name
+def key(name: str, scope: str = "") -> str:
+    """Return the name of a control in the address; `scope` names what it belongs to, such as a recording."""
+    return f"{name}-{scope}" if scope else name
 
 
-def widget_key(name: str, among: str = "") -> str:
-    """Return the key of a control's widget; `among` names what its options depend on."""
+def widget_key(name: str, options_key: str = "") -> str:
+    """Return the key of a control's widget; `options_key` names what its options depend on."""
     page = _current()
     turn = page.opened + page.turns[name]
-    return "~".join(part for part in (name, among, str(turn or "")) if part)
+    return "~".join(part for part in (name, options_key, str(turn or "")) if part)
 
 
 def text(name: str) -> str | None:

@@ -210,7 +210,7 @@ def error(title: str, message: str, *, retry: str = "", again: Callable[[], Any]
 
 
 def begin_button(
-    label: str, begin: Callable[[], Any], refused: str = "", *, key: str, at: Any = st, **more: Any
+    label: str, begin: Callable[[], Any], refused: str = "", *, key: str, place: Any = st, **more: Any
 ) -> None:
     """Show a button that calls `begin` with the objects of the run after the click; the page then reruns.
 
@@ -218,7 +218,7 @@ def begin_button(
     GdmError of `begin` is shown under `refused`.
     """
     pressed = f"pressed-{key}"
-    at.button(label, key=key, on_click=st.session_state.update, args=({pressed: True},), **more)
+    place.button(label, key=key, on_click=st.session_state.update, args=({pressed: True},), **more)
     if not st.session_state.pop(pressed, False):
         return
     try:

@@ -16,7 +16,7 @@ from pages.lab.recording import recording_page
 from pages.lab.upload import file as files
 from pages.lab.upload import poses, table
 from pages.lab.upload.questions import ask
-from pages.ui import navigation, shell
+from pages.ui import navigation, settings, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
 from pages.ui.uploads import uploader
@@ -116,10 +116,10 @@ def choose_reading(file: files.OpenFile) -> files.OpenFile:
         return file
     text = "Columns such as nose_x and nose_y are body parts instead of channels."
     start = keypoints.looks_like_keypoints(content)
-    if not switch("Read as keypoints", start, key="posed", of=file.scope, help=text):
+    if not switch("Read as keypoints", start, key=settings.key("posed", file.scope), help=text):
         return file
     swapped = switch(
-        "Swap animals and parts", False, key="swapped", of=file.scope, help="Check the picture of one frame."
+        "Swap animals and parts", False, key=settings.key("swapped", file.scope), help="Check the picture of one frame."
     )
     with questions:
         given = {SWAP.key: "yes"} if swapped else {}

@@ -34,7 +34,7 @@ def labelling(session: dict[str, Any]) -> Any:
     """Return the labelling of a recording with one mark, in view of its first trial."""
     dataset = SimpleNamespace(fitted_recordings=DATA)
     view = SimpleNamespace(dataset=dataset, is_new=False)
-    made = SimpleNamespace(of=OF, view=view, here=SimpleNamespace(trial=DATA[0]))
+    made = SimpleNamespace(scope=OF, view=view, here=SimpleNamespace(trial=DATA[0]))
     send(made, session, [[200, 230, "turn"]])
     return made
 

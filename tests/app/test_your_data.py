@@ -379,5 +379,5 @@ def test_repeats_are_named_and_few_values_can_be_left_out(engine):
     assert not control(app, "toggle", "repeats").value
     fits = [job.work for job in engine.jobs if job.name == "fit"]
     assert "pedal" not in fits[-1].trials[0].channels
-    assert make_choice("gdm", 3, 1.0, "learn", "window", 2, 0, repeats="keep").config["repeats"] == "keep"
+    assert make_choice("gdm", "window", "keep", n_states=3).config["repeats"] == "keep"
     assert "repeats" not in fits[0].config

@@ -56,7 +56,7 @@ with frame.controls:
         Recipe([], [*CODE.splitlines(), f"train, test = swing({seed}), swing({seed + 1})"]),
         tested="new swing",
     )
-    choice = model_controls.choose(n_channels=2, n_samples=train.n_samples, n_states=2)
+    choice = model_controls.choose((train.n_samples, 2), n_states=2)
 
 view = lab.begin(frame, data, choice)
 

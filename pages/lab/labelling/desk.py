@@ -121,14 +121,14 @@ def _strips(labelling: Labelling, answers: LabelAnswers | None) -> dict[str, Any
 def _receive(labelling: Labelling) -> None:
     """Keep the marks that the desk sent."""
     message = (st.session_state.get(KEY) or {}).get("marks")
-    kept, train = labels.load(labelling.of), labelling.view.dataset.fitted_recordings
+    kept, train = labels.load(labelling.scope), labelling.view.dataset.fitted_recordings
     if not isinstance(message, Mapping) or message.get("revision") != kept.revision:
         return  # the page has changed the marks since
     trial, rows = message.get("trial"), message.get("marks")
     try:
         sent = Marks.from_rows([trial, *row] for row in rows or ())
     except (DataError, TypeError) as error:
-        labels.change(labelling.of, revision=kept.revision + 1, error=str(error))
+        labels.change(labelling.scope, revision=kept.revision + 1, error=str(error))
         return
     others = tuple(mark for mark in kept.marks.marks if mark.recording != trial)
-    labels.replace_marks(labelling.of, Marks((*others, *sent.marks)), train, by_desk=True)
+    labels.replace_marks(labelling.scope, Marks((*others, *sent.marks)), train, by_desk=True)

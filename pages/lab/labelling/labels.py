@@ -42,43 +42,45 @@ def key_of(data: Dataset) -> str:
     """Return a name for the recording. Other features or repairs of the same frames keep its labels."""
     frames = [(trial.name, trial.n_samples) for trial in data.fitted_recordings]
     labels = (
-        "" if data.of else hashlib.sha256(b"".join(z.tobytes() for z in labels_of(data.fitted_recordings))).hexdigest()
+        ""
+        if data.scope
+        else hashlib.sha256(b"".join(z.tobytes() for z in labels_of(data.fitted_recordings))).hexdigest()
     )
-    return settings.scope("marks", data.of, frames, labels)
+    return settings.scope("marks", data.scope, frames, labels)
 
 
-def load(of: str) -> Labels:
+def load(scope: str) -> Labels:
     """Return the labels of a recording."""
-    kept: Labels = st.session_state.get(_place(of), Labels())
+    kept: Labels = st.session_state.get(_place(scope), Labels())
     return kept
 
 
-def change(of: str, **fields: Any) -> None:
+def change(scope: str, **fields: Any) -> None:
     """Keep the labels of a recording with other fields; an earlier error goes."""
-    st.session_state[_place(of)] = replace(load(of), **{"error": "", **fields})
+    st.session_state[_place(scope)] = replace(load(scope), **{"error": "", **fields})
 
 
-def replace_marks(of: str, marks: Marks, trials: Trials, *, by_desk: bool = False) -> None:
+def replace_marks(scope: str, marks: Marks, trials: Trials, *, by_desk: bool = False) -> None:
     """Keep these marks, or the earlier ones and the error if they are invalid."""
-    now = load(of)
+    now = load(scope)
     try:
         _check(marks, trials)
     except DataError as error:
-        change(of, revision=now.revision + 1, error=str(error))  # the desk then drops its own change
+        change(scope, revision=now.revision + 1, error=str(error))  # the desk then drops its own change
         return
     names = tuple(dict.fromkeys((*now.names, *marks.names)))
-    change(of, marks=marks, names=names, revision=now.revision + (not by_desk))
+    change(scope, marks=marks, names=names, revision=now.revision + (not by_desk))
 
 
-def add_name(of: str, name: str, names: Sequence[str]) -> None:
+def add_name(scope: str, name: str, names: Sequence[str]) -> None:
     """Add a label to those that the desk offers, which are `names` so far."""
     name = name.strip()[:MOST_LETTERS]
     if not name or name in names:
-        change(of, error=f"{name!r} is already a label." if name else "Type the name of the label first.")
+        change(scope, error=f"{name!r} is already a label." if name else "Type the name of the label first.")
     elif len(names) >= palette.MAX_STATES:
-        change(of, error=f"There are {len(names)} labels; at most {palette.MAX_STATES} are possible.")
+        change(scope, error=f"There are {len(names)} labels; at most {palette.MAX_STATES} are possible.")
     else:
-        change(of, names=(*load(of).names, name))
+        change(scope, names=(*load(scope).names, name))
 
 
 def _check(marks: Marks, trials: Trials) -> None:
@@ -90,8 +92,8 @@ def _check(marks: Marks, trials: Trials) -> None:
         raise DataError(f"These are {len(marks.names)} labels; at most {palette.MAX_STATES} are possible.")
 
 
-def _place(of: str) -> str:
-    return f"_labels-{of}"  # the underscore keeps it while another page is open
+def _place(scope: str) -> str:
+    return f"_labels-{scope}"  # the underscore keeps it while another page is open
 
 
 def repeated_name(data: Dataset) -> str:

@@ -34,10 +34,10 @@ def panel(view: View, here: TrialView, under_player: Any) -> None:
     if name := labels.repeated_name(data):
         shell.empty("Labelling needs distinct names", f"Two training trials are called {name!r}. Rename one of them.")
         return
-    of = labels.key_of(data)
-    kept = labels.load(of)
+    scope = labels.key_of(data)
+    kept = labels.load(scope)
     labelling = Labelling(
-        view, of, kept, labels.all_names(data, kept), labels.missing(kept.marks, data.fitted_recordings), here
+        view, scope, kept, labels.all_names(data, kept), labels.missing(kept.marks, data.fitted_recordings), here
     )
     answer = labelling.answers()
     with under_player:
@@ -59,7 +59,7 @@ def panel(view: View, here: TrialView, under_player: Any) -> None:
 def _controls(labelling: Labelling) -> None:
     """Controls under the desk: a new label, and the clip to label next."""
     view = labelling.view
-    key, clips = settings.key("label-name", labelling.of), _proposed(labelling)
+    key, clips = settings.key("label-name", labelling.scope), _proposed(labelling)
     with st.form("add-label", clear_on_submit=True, border=False), st.container(horizontal=True):
         shown: dict[str, Any] = {"label_visibility": "collapsed", "placeholder": "New label", "width": 220}
         st.text_input("New label", key=key, max_chars=labels.MOST_LETTERS, **shown)
@@ -74,7 +74,7 @@ def _controls(labelling: Labelling) -> None:
 
 
 def _add_label(labelling: Labelling, key: str) -> None:
-    labels.add_name(labelling.of, str(st.session_state.get(key) or ""), labelling.names)
+    labels.add_name(labelling.scope, str(st.session_state.get(key) or ""), labelling.names)
 
 
 def _proposed(labelling: Labelling) -> list[Stretch]:
@@ -92,13 +92,13 @@ def _proposed(labelling: Labelling) -> list[Stretch]:
 
 def _go_to_clip(labelling: Labelling, clips: list[Stretch]) -> None:
     for clip in clips:
-        labels.change(labelling.of, asked=(*labelling.labels.asked, clip))
+        labels.change(labelling.scope, asked=(*labelling.labels.asked, clip))
         go_to(labelling.view.dataset, clip[0])
 
 
 def _list(labelling: Labelling) -> None:
     """Show the labelled stretches, and how to remove one."""
-    of, marks, train = labelling.of, labelling.labels.marks, labelling.view.dataset.fitted_recordings
+    scope, marks, train = labelling.scope, labelling.labels.marks, labelling.view.dataset.fitted_recordings
     where = {trial.name: i for i, trial in enumerate(train)}
     rows = [{"label": mark.label} | _place(labelling, where[mark.recording], mark) for mark in marks.marks]
     if rows:
@@ -107,7 +107,7 @@ def _list(labelling: Labelling) -> None:
     shell.quiet(f"{plural(n, 'labelled stretch', 'labelled stretches')}, {marks.seconds(train):.1f} s.")
     if not rows:
         return
-    key = settings.key("remove-label", of)
+    key = settings.key("remove-label", scope)
     chosen = st.selectbox(
         "Remove a label", range(n), index=None, key=key, placeholder="Choose a stretch",
         format_func=lambda i: "{label}, {from:.1f} to {to:.1f}, {trial}".format_map(rows[i]) if i < n else "",
@@ -124,20 +124,20 @@ def _place(labelling: Labelling, index: int, mark: Mark) -> dict[str, Any]:
 
 
 def _remove(labelling: Labelling, mark: Mark, key: str) -> None:
-    left = tuple(one for one in labels.load(labelling.of).marks.marks if one != mark)
-    labels.replace_marks(labelling.of, Marks(left), labelling.view.dataset.fitted_recordings)
+    left = tuple(one for one in labels.load(labelling.scope).marks.marks if one != mark)
+    labels.replace_marks(labelling.scope, Marks(left), labelling.view.dataset.fitted_recordings)
     st.session_state.pop(key, None)
 
 
 def _upload(labelling: Labelling) -> None:
-    key = settings.key("labels-file", labelling.of)
+    key = settings.key("labels-file", labelling.scope)
     help = "Labels saved here (JSON), or a BORIS file or table of bouts of this trial."
     uploader("Load labels", partial(_load_file, labelling), key=key, help=help)
 
 
 def _load_file(labelling: Labelling, files: list[Upload]) -> None:
     """Add all labels of a file, or none."""
-    (sent,), view, of = files, labelling.view, labelling.of
+    (sent,), view, scope = files, labelling.view, labelling.scope
     trial = labelling.here.trial
     try:
         if sent.name.lower().endswith(".json"):
@@ -146,7 +146,7 @@ def _load_file(labelling: Labelling, files: list[Upload]) -> None:
             raise DataError("Choose a training trial first: this file labels the chosen trial.")
         else:
             more = Marks.from_annotation(sent, trial.name, trial.rate_hz, sent.name)
-        both = tuple(dict.fromkeys((*labels.load(of).marks.marks, *more.marks)))
-        labels.replace_marks(of, Marks(both), view.dataset.fitted_recordings)
+        both = tuple(dict.fromkeys((*labels.load(scope).marks.marks, *more.marks)))
+        labels.replace_marks(scope, Marks(both), view.dataset.fitted_recordings)
     except GdmError as error:
-        labels.change(of, error=f"{sent.name}: {error}")
+        labels.change(scope, error=f"{sent.name}: {error}")

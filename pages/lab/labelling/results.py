@@ -38,7 +38,7 @@ class Labelling:
     """
 
     view: View
-    of: str
+    scope: str
     labels: Labels
     names: tuple[str, ...]
     missing: str

@@ -181,7 +181,7 @@ def choose_video(data: Dataset, index: int) -> dict[str, str] | None:
     known = files_below(ENDINGS)
     if not known:
         return None
-    key = settings.key(f"video-{index}", data.of)
+    key = settings.key(f"video-{index}", data.scope)
     name = st.selectbox(
         "Video", known, index=None, key=key, placeholder="None",
         help="MP4 and WebM files in the data folder. Open local files under the player.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from datasets import keypoints
@@ -11,7 +12,7 @@ from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.splits import split_recording
 from gdm_core.text import plural
 from pages.lab.dataset import Dataset, from_trials
-from pages.ui import shell
+from pages.ui import settings, shell
 from pages.ui.controls import slide, switch
 from pages.ui.exports import Recipe
 
@@ -20,15 +21,17 @@ _FILL_HELP = "Estimates missing keypoints from other parts and from time; a miss
 _SCORE_HELP = "Keypoints with a lower tracker score count as missing."
 
 
-def choose_repairs(of: str) -> dict[str, Any]:
+def choose_repairs(scope: str) -> dict[str, Any]:
     """Show the controls of repairs, and return the arguments of `keypoints.clean`."""
     most = keypoints.FILL_SECONDS
     shell.section("Repairs")
     return {
-        "min_score": slide("Minimum score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP),
-        "fill_seconds": slide("Fill gaps up to (s)", 0.0, most, most, 0.5, key="fill", of=of, help=_FILL_HELP),
+        "min_score": slide("Minimum score", 0.0, 0.95, 0.3, 0.05, key=settings.key("score", scope), help=_SCORE_HELP),
+        "fill_seconds": slide(
+            "Fill gaps up to (s)", 0.0, most, most, 0.5, key=settings.key("fill", scope), help=_FILL_HELP
+        ),
         "drop_outliers": switch(
-            "Remove jumps", True, key="outliers", of=of, help="Keypoints that jump away and return."
+            "Remove jumps", True, key=settings.key("outliers", scope), help="Keypoints that jump away and return."
         ),
     }
 
@@ -42,47 +45,54 @@ def from_recordings(
     return from_trials(key, about, fitted, new, recipe, poses=poses, called=called, **more)
 
 
-def from_tracking(
-    key: str,
-    file: str,
-    table: KeypointTable,
-    features: FeatureSet,
-    repairs: dict[str, Any],
-    *,
-    read: str,
-    edits: Sequence[str] = (),
-    labels: str = "",
-    notes: Sequence[str] = (),
-    **more: Any,
-) -> Dataset:
-    """Return the dataset of one file, repaired, the last part held out; `more` is as in `from_trials`.
+@dataclass(frozen=True)
+class TrackingFile:
+    """A file of poses, as a script reads it.
 
     read    code that reads the poses
     edits   script lines that change the poses before repairs
     labels  name of the file of expert labels; "" without one
-    notes   further notes on the file
     """
+
+    name: str
+    read: str
+    edits: Sequence[str] = ()
+    labels: str = ""
+
+
+def from_tracking(
+    key: str,
+    file: TrackingFile,
+    table: KeypointTable,
+    features: FeatureSet,
+    repairs: dict[str, Any],
+    *,
+    notes: Sequence[str] = (),
+    **more: Any,
+) -> Dataset:
+    """Return the dataset of one file, repaired, the last part held out; `notes` and `more` are as in `from_trials`."""
+    labels = file.labels
     made = keypoints.clean(table, **repairs)
     repaired = keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()
     new = [note for note in made.notes if note not in table.notes]
     n, several, rate = len(table.animals), len(table.recordings), table.rate_hz
-    about = f"{file}, {plural(table.n_frames, 'frame')}, {plural(n, 'animal')}"
+    about = f"{file.name}, {plural(table.n_frames, 'frame')}, {plural(n, 'animal')}"
     marked = [
         f"marks = keypoints.read_annotation({labels!r}, rate_hz={rate!r})",
         "table = keypoints.with_labels(table, marks.labels, marks.label_names)",
     ]
-    imports = ["from dataclasses import replace"] if any("replace(" in line for line in edits) else []
+    imports = ["from dataclasses import replace"] if any("replace(" in line for line in file.edits) else []
     lines = [
-        f"table = {read}",
-        *edits,
+        f"table = {file.read}",
+        *file.edits,
         *(marked if labels else []),
         f"table = keypoints.clean(table, {', '.join(f'{name}={value!r}' for name, value in repairs.items())})",
         f"train, test = (part.to_trials({features!r}) for part in splits.split_recording(table))",
     ]
     recipe = Recipe(
-        [*imports, f"from gdm_studio.datasets import keypoints, {'tables, ' if 'tables.' in read else ''}splits"],
+        [*imports, f"from gdm_studio.datasets import keypoints, {'tables, ' if 'tables.' in file.read else ''}splits"],
         lines,
-        note=f"It reads {file} and {labels} in its folder." if labels else f"It reads {file} in its folder.",
+        note=f"It reads {file.name}{f' and {labels}' * bool(labels)} in its folder.",
     )
     return from_recordings(
         key, f"{about}, {plural(several, 'recording')}" if several else about, *split_recording(made), features, recipe,

@@ -214,7 +214,7 @@ def from_table(file: OpenFile, options: TableOptions) -> Dataset:
     about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
     return from_trials(
         f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
-        notes=table.report(roles).sentences(), licences=(OWN,), of=file.scope, name=file.stem, keep=False,
+        notes=table.report(roles).sentences(), licences=(OWN,), scope=file.scope, name=file.stem, keep=False,
         unit="step" if find_rate(table, options) is None else "s",
     )  # fmt: skip
 

@@ -20,10 +20,10 @@ from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import Figure, axis, figure, points
 from gdm_studio.plot.figures.states import plain
 from pages.lab.dataset import Dataset
-from pages.lab.poses.tracking import FEATURES, choose_repairs, from_tracking
+from pages.lab.poses.tracking import FEATURES, TrackingFile, choose_repairs, from_tracking
 from pages.lab.upload.file import KEPT, OWN, OpenFile, apply_edits
 from pages.lab.upload.table import show_report
-from pages.ui import shell
+from pages.ui import settings, shell
 from pages.ui.controls import number, one_of
 from pages.ui.plot import plot
 from pages.ui.tables import rows_high
@@ -90,20 +90,17 @@ def from_poses(
     if labels is not None:
         table = keypoints.with_labels(table, labels.labels, labels.label_names)
     marked = "" if labels is None else f"-{hashlib.sha256(labels.labels.tobytes()).hexdigest()[:12]}"
+    plain = f"keypoints.from_table({file.table}, {rate!r})"
+    read = plain if file.table else f"keypoints.read({file.name!r}, rate_hz={rate!r})"
     return from_tracking(
         f"{file.digest}-{options!r}{marked}",
-        file.name,
+        TrackingFile(file.name, read, _lines(source, options), labels_file if labels is not None else ""),
         table,
         options.features,
         dict(options.repairs),
-        read=f"keypoints.from_table({file.table}, {rate!r})"
-        if file.table
-        else f"keypoints.read({file.name!r}, rate_hz={rate!r})",
-        edits=_lines(source, options),
-        labels=labels_file if labels is not None else "",
         notes=[f"labels: {note}" for note in labels.notes] if labels is not None else [],
         licences=(OWN,),
-        of=file.scope,
+        scope=file.scope,
         name=file.stem,
         keep=False,
     )
@@ -129,14 +126,15 @@ def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
     animals, parts = read_selection(file)
     shell.section("Poses")
     start = float(np.clip(table.rate_hz, 1.0, 1000.0))
-    rate = number("Frame rate (Hz)", 1.0, 1000.0, start, key="fps", of=file.scope, help="Most tracking files lack it.")
+    rate = number(
+        "Frame rate (Hz)", 1.0, 1000.0, start, key=settings.key("fps", file.scope), help="Most tracking files lack it."
+    )
     features = one_of(
         "Features",
         FEATURES,
         "egocentric" if len(parts) > 1 else "keypoints",
         row=True,
-        key="features",
-        of=file.scope,
+        key=settings.key("features", file.scope),
         help="Egocentric: body shape, speeds and relation to a partner. Raw: all coordinates.",
     )
     with advanced:

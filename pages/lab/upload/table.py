@@ -55,7 +55,7 @@ EXTREME = 3.0  # ranges of the middle 90% beyond it
 
 def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions:
     """Show the controls that the columns of a table need; rare ones go to `advanced`, questions to their place."""
-    table, of = file.content, file.scope
+    table, scope = file.content, file.scope
     assert isinstance(table, Table)
     roles = edited_roles(file)
     shell.section("Samples")
@@ -63,23 +63,29 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
     with questions:
         answers = ask(lambda given: _doubts(file, given, roles), table.columns, {"unit": unit} if unit else {})
     table = apply_answers(file, answers)
-    rate = number("Sampling rate (Hz; 0 = from file)", 0.0, 1e6, 0.0, key="rate", of=of)
+    rate = number("Sampling rate (Hz; 0 = from file)", 0.0, 1e6, 0.0, key=settings.key("rate", scope))
     timed = _is_timed(table, roles, rate)
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
     text = "Interpolates short gaps linearly. The model estimates longer ones."
-    fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=text)
+    fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=settings.key(key, scope), help=text)
     text = "Outliers count as missing values. On by default if they are rare and extreme."
-    outliers = switch("Ignore outliers", has_few_extremes(table, file.digest, roles), key="outliers", of=of, help=text)
+    outliers = switch(
+        "Ignore outliers", has_few_extremes(table, file.digest, roles), key=settings.key("outliers", scope), help=text
+    )
     if few := few_valued(table, file.digest, roles):
         text = f"{first_of(few, 3)}: few distinct values. States cannot follow them alone."
-        if switch("Leave out channels with few values", False, key="few", of=of, help=text):
+        if switch("Leave out channels with few values", False, key=settings.key("few", scope), help=text):
             roles = roles | dict.fromkeys(few, str(Role.IGNORE))
     log, log_ratio = _choose_logarithms(table, file, roles)
     text = "Resamples irregular time to a fixed step."
-    resample = Role.TIME in roles.values() and switch("Resample", False, key="even", of=of, help=text, at=advanced)
+    resample = Role.TIME in roles.values() and switch(
+        "Resample", False, key=settings.key("even", scope), help=text, place=advanced
+    )
     text = "Whether x and y are channels too."
     known = Role.POSITION in roles.values()
-    place = not known or switch("Model position too", True, key="places", of=of, help=text, at=advanced)
+    place = not known or switch(
+        "Model position too", True, key=settings.key("places", scope), help=text, place=advanced
+    )
     given = tuple(roles.items()), tuple(answers.items()), rate or None
     return TableOptions(*given, resample, fill, outliers, place, tuple(units.items()), log, log_ratio)
 
@@ -92,11 +98,12 @@ def _choose_logarithms(table: Table, file: OpenFile, roles: dict[str, str]) -> t
         return (), False
     if report.composition:
         text = "The channels are parts of a constant whole. States are clearer in the logarithms of their ratios."
-        return (), switch("Fit log-ratios", False, key="ratio", of=file.scope, help=text)
+        return (), switch("Fit log-ratios", False, key=settings.key("ratio", file.scope), help=text)
     if not report.skewed:
         return (), False
     text = f"{first_of(report.skewed, 3)}: positive and skewed. States are clearer in logarithms."
-    return report.skewed if switch("Fit logarithms", False, key="log", of=file.scope, help=text) else (), False
+    chosen = switch("Fit logarithms", False, key=settings.key("log", file.scope), help=text)
+    return report.skewed if chosen else (), False
 
 
 def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -> Sequence[Doubt]:
