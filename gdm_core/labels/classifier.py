@@ -112,9 +112,10 @@ class Classifier:
         """Return log probabilities [R, C] of each class given features, and given states."""
         from scipy.special import softmax
 
-        line = softmax((x @ self.weight + self.bias).astype(np.float64), axis=1)
+        # In double precision, because products in single precision differ in the last bit with the place in memory.
+        line = softmax(x.astype(np.float64) @ self.weight + self.bias, axis=1)
         mean = REGRESSION_SHARE * _with_floor(line) + (1 - REGRESSION_SHARE) * _with_floor(self._votes(x))
-        return np.log(mean), np.log(states @ self.classes_of_state + FLOOR)
+        return np.log(mean), np.log(states.astype(np.float64) @ self.classes_of_state + FLOOR)
 
     def _votes(self, x: Array) -> npt.NDArray[np.float64]:
         """Return the mean vote [R, C] of all trees."""
