@@ -59,7 +59,7 @@ def prepare() -> None:
         return
     from gdm_core.models.warm import compile_loops
 
-    for share in compile_loops(("arhmm", "gdm")):  # others take 3 s, at their first fit
+    for share in compile_loops(("arhmm", "gdm")):  # others are compiled at their first fit
         print(f"\rPreparing, once: {share:4.0%}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     write_whole(note, version.encode())
