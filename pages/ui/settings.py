@@ -103,6 +103,11 @@ def report(name: str, label: str, asked: str, used: str = "") -> None:
         page.changes.append(f"{label} `{value}` to {used}" if used else f"{label} `{value}` left out")
 
 
+def times_opened() -> int:
+    """Return how often the page was opened again, or its address changed by Back or Forward."""
+    return _current().opened
+
+
 def on_page(page: str) -> Texts:
     """Return the settings of a page, by its address below that of the app; empty if it has not been opened."""
     pages: dict[str, PageSettings] = st.session_state.get(_PAGES, {})

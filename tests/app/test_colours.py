@@ -146,11 +146,23 @@ def test_copied_link_restores_colours(engine):
     engine.auto = False
     first = matching.parse_order("3-1-2", 3)
     live = FitSession(engine, "s")
-    live.request(spec_of(), first_order=first)
+    live.request(spec_of(), link_order=first)
     engine.run_all()
     shown = live.poll()
     assert shown.order == (2, 0, 1)
     assert matching.format_order(shown.order) == "3-1-2"
+
+
+def test_address_restored_by_back_has_its_own_colours(engine, live):
+    live.request(spec_of(temperature=0.85), link_order=(2, 0, 1))
+    engine.run_all()
+    assert live.poll().order != (2, 0, 1), "a moved slider keeps colours"
+    live.request(spec_of(), link_order=(2, 0, 1), address=1)
+    engine.run_all()
+    assert live.poll().order == (2, 0, 1)
+    live.request(spec_of(temperature=0.85), address=2)
+    engine.run_all()
+    assert has_default_order(live.poll())
 
 
 @pytest.mark.parametrize("text", [None, "", "1-2", "1-1-2", "0-1-2", "a-b-c", "1-2-3-4", "3--1"])

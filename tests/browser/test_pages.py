@@ -55,14 +55,14 @@ def comparison(page: Page, scheme: str, phone: bool) -> None:
 
 
 def formula1(page: Page, scheme: str, phone: bool) -> None:
-    """Wait for 16 corner numbers and the driver's name; wide screens also show the states of each segment."""
+    """Wait for 16 corner numbers and the driver's name; wide screens also show the states of most segments."""
     page.wait_for_selector(".st-key-map .gdm-figure[data-state=fresh][data-updates]")
     page.get_by_text("simulated race").first.wait_for()
     page.locator(".gdm-score").first.wait_for()
     page.wait_for_function(
         """phone => {
           const notes = document.querySelectorAll(".st-key-map .annotation-text").length;
-          return phone ? notes === 17 : notes >= 32;
+          return phone ? notes === 17 : notes > 17 + 8;
         }""",
         arg=phone,
     )

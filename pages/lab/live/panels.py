@@ -41,7 +41,8 @@ def open_fit(page: str, spec: PageSpec) -> FitSession:
         st.session_state[key] = FitSession(engine(), f"{visitor()}/{page}")
     fit: FitSession = st.session_state[key]
     channel().at_leave[key] = fit.leave
-    fit.request(spec, first_order=parse_order(settings.text(COLOURS), spec.n_states))
+    order = parse_order(settings.text(COLOURS), spec.n_states)
+    fit.request(spec, link_order=order, address=settings.times_opened())
     return fit
 
 

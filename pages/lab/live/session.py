@@ -39,20 +39,24 @@ class FitSession:
         self._failed: set[str] = set()  # neighbours, which are not tried twice
         self._state, self._anchor = FitState("running"), ColourAnchor()
         self._cancelled = self._interrupted = False
-        self._message = ""
+        self._message, self._address = "", 0
 
     # ---- requests -----------------------------------------------------------------------------------------------
-    def request(self, spec: PageSpec, *, first_order: Order | None = None) -> None:
-        """Request a fit; the latest request wins. `first_order` comes from a copied link."""
+    def request(self, spec: PageSpec, *, link_order: Order | None = None, address: int = 0) -> None:
+        """Request a fit; the latest request wins.
+
+        link_order  order of colours in the page's address, which a first fit takes
+        address     another number than before if the address was opened, as by Back; its first fit takes its colours
+        """
         before, self.spec = self.spec, spec
-        if before is None:
-            self._anchor = ColourAnchor(link=first_order)
-        elif spec.key == before.key:
+        is_opened, self._address = before is None or address != self._address, address
+        if before is not None and spec.key == before.key:
             self._update_spec(before, spec)
             if self._interrupted:
                 self.retry()
             return
-        self._anchor = self._anchor.move_on(self._state, spec)
+        # Back must not add colours that follow the fit it left to the address: that would be a new step of the history.
+        self._anchor = ColourAnchor(link=link_order) if is_opened else self._anchor.move_on(self._state, spec)
         self._cancel(self._jobs.keys() - {spec.key})
         self.preview_queries.cancel_all()
         self.queries.cancel_idle()  # the fit needs the workers
