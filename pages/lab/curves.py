@@ -23,11 +23,11 @@ VALUES = {
     "n_states": (K_RANGE, (2, 3, 4, 5, 6, 8), "K"),
     "temperature": (TAU_RANGE, (0.1, 0.3, 0.6, 0.99, 1.5, 3.0), "τ"),
 }
-AT_ONCE = 3  # so that no worker waits for the next question
+AT_ONCE = 3  # questions, to keep all workers busy
 MAX_FIT_S = 3.0  # slower fits would keep a processor busy for long after each change
 NAMES = {"matched_accuracy": "State accuracy", "elbo_test": "Held-out score"}  # the first that is known is drawn
 WAITING = '<div class="gdm-curve"><p>Scores at other values follow in idle time.</p></div>'
-SAME = 0.01  # a smaller difference tells nothing
+SAME = 0.01  # smaller differences are ignored
 
 
 def is_quick(view: View) -> bool:

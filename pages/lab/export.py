@@ -348,7 +348,7 @@ def named_states(here: Decoded, words: Sequence[str] = ()) -> pd.DataFrame:
     if (expert := here.expert) is not None:
         table["expert"] = [words[z] if 0 <= z < len(words) else "" for z in expert]
         table["expert_code"] = expert
-    # Numbers are those of the page: with merged states there may be only p_1 and p_3.
+    # Columns have the numbers of the page, which skip merged states.
     numbers = [here.naming.numbers[column] for column in kept]
     table["state"] = np.array(numbers)[table["state"] - 1]
     return table.rename(columns={f"p_{j + 1}": f"p_{number}" for j, number in enumerate(numbers)})

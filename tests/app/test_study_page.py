@@ -17,7 +17,6 @@ from datasets import cohort, cohort_files
 from gdm_core import Trial
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
-from gdm_core.errors import DataError
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
 from pages.study import checks, export, files, pictures, questions, reading, sources, work
@@ -472,31 +471,3 @@ def test_labels_are_aligned_with_cropped_states(tmp_path):
     app.session_state[f"study-sent-{checks.SECOND}"] = second
     start.set_value("from_s").run()
     assert "Cohen's kappa is 1.00" in words(app).replace("&#x27;", "'")
-
-
-def test_agreement_matches_names_or_overlapping_states():
-    made = cohort.simulate(2, minutes=1, seed=1)
-    study = Study.from_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
-    words = dict(enumerate(reversed(cohort.BEHAVIOURS)))  # other numbers for the same names
-    same = {f"{name}.csv": len(words) - 1 - codes for name, codes in made.states.items()}
-    kappa, n, matched = checks.compare_labels(study, same, words, {})
-    assert (kappa.kappa, n, matched) == (pytest.approx(1.0), 4, False)
-    halves = {name: np.minimum(codes, 2)[:-100] for name, codes in made.states.items()}
-    kappa, _, matched = checks.compare_labels(study, halves, {0: "x", 1: "y", 2: "z"}, {})
-    assert matched
-    assert kappa.kappa == pytest.approx(1.0), "each state lies within one label"
-    assert kappa.n_frames == sum(len(codes) - 100 for codes in made.states.values())
-    cut = {name: codes[30:] for name, codes in made.states.items()}  # from a column of the sheet
-    cropped = Study.from_states(cut, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
-    kappa, *_ = checks.compare_labels(cropped, same, words, dict.fromkeys(cut, 30 / made.rate_hz))
-    assert kappa[:1] + kappa[-1:] == (pytest.approx(1.0), sum(map(len, cut.values())))
-    windows = Study.from_states(
-        {name: codes[30::5] for name, codes in made.states.items()},
-        pd.DataFrame(made.sheet),
-        made.rate_hz / 5,
-        cohort.BEHAVIOURS,
-    )
-    kappa, *_ = checks.compare_labels(windows, same, words, dict.fromkeys(cut, 30 / made.rate_hz), 5)
-    assert kappa.kappa == pytest.approx(1.0)
-    with pytest.raises(DataError, match="No label file has the name"):
-        checks.compare_labels(study, {"other": np.zeros(9, int)}, {}, {})
