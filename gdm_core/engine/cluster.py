@@ -117,7 +117,8 @@ class Link:
 
     def workers(self) -> dict[str, Any]:
         """Return what the scheduler knows of each worker."""
-        return dict(self.client.scheduler_info(n_workers=-1)["workers"])
+        # Not `client.scheduler_info`: its answer may be overwritten by the periodic one, which names no workers.
+        return dict(self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"])
 
     def cancel(self, name: str) -> None:
         """Tell the worker to stop a job at its next step."""

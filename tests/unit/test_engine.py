@@ -7,11 +7,13 @@ import threading
 import time
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
 from gdm_core.engine import Engine, Job, JobStatus, Priority, ResultCache
+from gdm_core.engine.cluster import Link
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import PATIENCE_S, TRIALS, fake_fit, long_fit, until
@@ -30,6 +32,14 @@ def find_data(scheduler: str) -> set[str]:
     """Return the keys of trials that a cluster stores."""
     with Client(scheduler, set_as_default=False) as client:
         return {key for key in client.who_has() if key.startswith("trials-")}
+
+
+def test_dask_info_updates_hide_no_worker(scheduler: str) -> None:
+    """A worker that seems to be gone would count as a death of its job."""
+    how = {"distributed.client.scheduler-info-interval": "1ms"}
+    with dask.config.set(how), Client(scheduler, set_as_default=False) as client:
+        link = Link(client)
+        assert all(len(link.workers()) == 2 for _ in range(1000))
 
 
 # ---- results ----------------------------------------------------------------------------------------------------
