@@ -13,15 +13,14 @@ from gdm_core.errors import ModelFileError
 from gdm_core.text import shorten
 
 FORMAT = "gdm-studio-model"
-FORMAT_VERSION = 4
-READABLE_VERSIONS = ("3", "4")
+FORMAT_VERSION = "4"
 
 
 def encode(tensors: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> bytes:
     """Return the content of a model file."""
     from safetensors.numpy import save
 
-    metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "model": json.dumps(header)}
+    metadata = {"format": FORMAT, "format_version": FORMAT_VERSION, "model": json.dumps(header)}
     return save({k: np.ascontiguousarray(v) for k, v in tensors.items()}, metadata=metadata)
 
 
@@ -41,7 +40,7 @@ def decode(
         ) from error
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path} was not written by this library: it holds tensors but no model description.")
-    if metadata.get("format_version") not in READABLE_VERSIONS:
+    if metadata.get("format_version") != FORMAT_VERSION:
         raise ModelFileError(
             f"{path} has format version {shorten(metadata.get('format_version'))}; this library reads version {FORMAT_VERSION}. "
             "Fit and save the model again."

@@ -9,7 +9,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,43 +17,24 @@ import numpy.typing as npt
 from gdm_core.errors import FitError
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, StateModel
-from gdm_core.models.parameters import (
-    AUTO_LATENT,
-    LATENT,
-    OUTLIERS,
-    REPEATS,
-    Configuration,
-    Outliers,
-    Repeated,
-    one_of,
-    parameter,
-    whole,
-)
+from gdm_core.models.parameters import FamilyConfig, parameter, whole
 from gdm_core.models.progress import Progress, Status
 
 PATIENCE = 3
 CLEAR_GAIN = 0.05  # nats per sample by which a start is clearly better
 _MAX_ROUNDS = 30
+N_ITER = "Largest number of iterations."
+N_RESTARTS = "Starts to try: clusters of steps, of windows, of steps with values, of values; then other seeds."
 
 
 @dataclass(frozen=True)
-class EMConfig(Configuration):
+class EMConfig(FamilyConfig):
     """Parameters of every model fitted by EM."""
 
     n_states: int = parameter(4, "Number of states (K).", whole(), "K")
-    n_latent: int | Literal["auto"] = parameter(
-        "auto", f"Dimensions of the latent path (D): {AUTO_LATENT}", LATENT, "D"
-    )
     _: KW_ONLY
-    outliers: Outliers = parameter("keep", OUTLIERS, one_of(Outliers))
-    repeats: Repeated = parameter("auto", REPEATS, one_of(Repeated))
-    seed: int = parameter(0, "Seed of all random numbers.", whole(0))
-    n_iter: int = parameter(100, "Largest number of iterations.", whole())
-    n_restarts: int = parameter(
-        4,
-        "Starts to try: clusters of steps, of windows, of steps with values, of values; then other seeds.",
-        whole(),
-    )
+    n_iter: int = parameter(100, N_ITER, whole())
+    n_restarts: int = parameter(4, N_RESTARTS, whole())
 
 
 class Bounded(Protocol):

@@ -40,15 +40,6 @@ else:
 
 Array = npt.NDArray[np.float32]
 
-# Parameters that former versions saved, at values that had no effect; files with other values are refused.
-REMOVED_PARAMETERS = (
-    ("lags", 1),
-    ("covariance", "diagonal"),
-    ("train_projection", True),
-    ("temperature_start", None),
-    ("n_restarts", 1),
-)
-
 
 class NotFittedError(FitError, SklearnNotFittedError):
     """The model is not fitted yet; also scikit-learn's error of this name."""
@@ -254,11 +245,6 @@ class Estimator(TransformerMixin, BaseEstimator):
         return encode(tensors, header)
 
     @classmethod
-    def _rename_parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """Return a configuration of a former version under today's names."""
-        return config
-
-    @classmethod
     def _from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:
         """Return the model of a file; `load_model` finds the family."""
 
@@ -266,16 +252,10 @@ class Estimator(TransformerMixin, BaseEstimator):
             prefix = f"{kind}."
             return {name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)}
 
-        known = {one.name for one in dataclasses.fields(cls.config_class)}
-        saved = cls._rename_parameters(header["config"])
-        config = {k: v for k, v in saved.items() if k in known or (k, v) not in REMOVED_PARAMETERS}
-        model = cls._from_config(cls.config_class(**config))
+        model = cls(**header["config"])
         model._fitted_config = model.config
-        model.params_, model.scaler_, model.factors_ = (
-            part("param"),
-            Scaler(**part("scaler")),
-            FactorModel(**part("factors")),
-        )
+        model.params_ = part("param")
+        model.scaler_, model.factors_ = Scaler(**part("scaler")), FactorModel(**part("factors"))
         model.calibration_ = Calibration(**calibration) if (calibration := part("calibration")) else None
         model.status_, model.failure_ = Status(header["status"]), header.get("failure")
         model.elbo_, model.seconds_ = float(header["elbo"]), float(header["seconds"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import wraps
 from textwrap import fill
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
@@ -15,6 +15,8 @@ from gdm_core.errors import ConfigError
 
 Value = TypeVar("Value")
 P = ParamSpec("P")
+Outliers = Literal["keep", "ignore"]
+Repeated = Literal["auto", "keep"]
 
 
 @dataclass(frozen=True)
@@ -68,25 +70,6 @@ def parameter(default: Value, about: str, allowed: Allowed | None = None, symbol
     return field(default=default, metadata={"about": about, "allowed": allowed, "symbol": symbol})
 
 
-LATENT = Allowed(lambda d: d == "auto" or whole().holds(d), "'auto' or a whole number of at least 1")
-AUTO_LATENT = (
-    "'auto' takes the number of channels up to 4; of more, components that explain 95% of the variance, 2 to 8."
-)
-
-Outliers = Literal["keep", "ignore"]
-OUTLIERS = (
-    "'ignore' counts isolated values far from their neighbours in time as missing. Scores of the two settings are not "
-    "comparable."
-)
-
-
-Repeated = Literal["auto", "keep"]
-REPEATS = (
-    "'auto' leaves repeated values out: rows that repeat regularly are thinned, held values count as missing, and the noise "
-    "of channels with few values has a floor."
-)
-
-
 @dataclass(frozen=True)
 class Configuration:
     """Checked parameters of a model. NumPy scalars, as in a grid from `np.arange`, become Python numbers for files."""
@@ -98,6 +81,34 @@ class Configuration:
             allowed, symbol = one.metadata.get("allowed"), one.metadata.get("symbol")
             if allowed is not None and not (value is None and one.default is None):
                 allowed.require(f"{one.name} ({symbol})" if symbol else one.name, value)
+
+
+@dataclass(frozen=True)
+class FamilyConfig(Configuration):
+    """Parameters of every model of the library."""
+
+    n_states: int = parameter(4, "Number of states (K).", whole(most=64), "K")
+    n_latent: int | Literal["auto"] = parameter(
+        "auto",
+        "Dimensions of the latent path (D): 'auto' takes the number of channels up to 4; of more, components that explain "
+        "95% of the variance, 2 to 8.",
+        Allowed(lambda d: d == "auto" or whole().holds(d), "'auto' or a whole number of at least 1"),
+        "D",
+    )
+    _: KW_ONLY
+    outliers: Outliers = parameter(
+        "keep",
+        "'ignore' counts isolated values far from their neighbours in time as missing. Scores of the two settings are not "
+        "comparable.",
+        one_of(Outliers),
+    )
+    repeats: Repeated = parameter(
+        "auto",
+        "'auto' leaves repeated values out: rows that repeat regularly are thinned, held values count as missing, and the "
+        "noise of channels with few values has a floor.",
+        one_of(Repeated),
+    )
+    seed: int = parameter(0, "Seed of all random numbers.", whole(0))
 
     @property
     def n_dimensions(self) -> int:

@@ -34,38 +34,24 @@ def import_family(family: str) -> type[StateModel]:
     return found
 
 
-# name -> (family, parameters)
-NAMED_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "gdm": ("gdm", {}),
-    "gdm-paper": ("gdm", {"preset": "paper"}),
-    "gdm-linear": ("gdm", {"posterior": "linear"}),
-    "gdm-network": ("gdm", {"transition": "network"}),
-    "gdm-rnn": ("gdm", {"transition": "gru"}),
-    "gdm-mixture": ("gdm_mixture", {}),
-    "slds-sticky": ("slds", {"transitions": "sticky"}),
-    "rslds-sticky": ("slds", {"transitions": "recurrent"}),
-    "rslds-ro": ("slds", {"transitions": "recurrent_only"}),
-    "arhmm": ("arhmm", {}),
-    "arhmm-sticky": ("arhmm", {"transitions": "sticky"}),
-    "arhmm-ro": ("arhmm", {"transitions": "recurrent_only"}),
-    "pdlds": ("pdlds", {}),
+# name -> (family, parameters, title)
+_MODELS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "gdm": ("gdm", {}, "Gumbel Dynamical Model"),
+    "gdm-paper": ("gdm", {"preset": "paper"}, "GDM as in the paper"),
+    "gdm-linear": ("gdm", {"posterior": "linear"}, "GDM with states by position"),
+    "gdm-network": ("gdm", {"transition": "network"}, "GDM with network transitions"),
+    "gdm-rnn": ("gdm", {"transition": "gru"}, "GDM with memory (GRU)"),
+    "gdm-mixture": ("gdm_mixture", {}, "GDM, three levels"),
+    "slds-sticky": ("slds", {"transitions": "sticky"}, "Sticky SLDS"),
+    "rslds-sticky": ("slds", {"transitions": "recurrent"}, "Recurrent SLDS (sticky)"),
+    "rslds-ro": ("slds", {"transitions": "recurrent_only"}, "Recurrent SLDS"),
+    "arhmm": ("arhmm", {}, "AR-HMM"),
+    "arhmm-sticky": ("arhmm", {"transitions": "sticky"}, "Sticky AR-HMM"),
+    "arhmm-ro": ("arhmm", {"transitions": "recurrent_only"}, "Recurrent AR-HMM"),
+    "pdlds": ("pdlds", {}, "Decomposed LDS (p-dLDS)"),
 }
-
-TITLES = {
-    "gdm": "Gumbel Dynamical Model",
-    "gdm-paper": "GDM as in the paper",
-    "gdm-linear": "GDM with states by position",
-    "gdm-network": "GDM with network transitions",
-    "gdm-rnn": "GDM with memory (GRU)",
-    "gdm-mixture": "GDM, three levels",
-    "slds-sticky": "Sticky SLDS",
-    "rslds-sticky": "Recurrent SLDS (sticky)",
-    "rslds-ro": "Recurrent SLDS",
-    "arhmm": "AR-HMM",
-    "arhmm-sticky": "Sticky AR-HMM",
-    "arhmm-ro": "Recurrent AR-HMM",
-    "pdlds": "Decomposed LDS (p-dLDS)",
-}
+NAMED_MODELS = {name: (family, parameters) for name, (family, parameters, _) in _MODELS.items()}
+TITLES = {name: title for name, (_, _, title) in _MODELS.items()}
 
 
 def available() -> tuple[str, ...]:

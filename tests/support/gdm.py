@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -12,6 +14,7 @@ from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.start import start_random
 
 CPU = torch.device("cpu")
+TAU = 0.8
 
 # Axes of each parameter that index states.
 _STATE_AXES: dict[str, tuple[int, ...]] = {
@@ -58,9 +61,10 @@ def random_module(
     scale: float = 0.5,
     dtype: torch.dtype = torch.float64,
     lasting: bool = False,
+    temperature: float = TAU,
 ) -> GdmModule:
     """Return a module with random parameters and noise near one."""
-    module = GdmModule(n_channels, config, lasting)
+    module = GdmModule(n_channels, replace(config, temperature=temperature), lasting)
     start_random(module, seed)
     g = generator(seed + 1)
     with torch.no_grad():

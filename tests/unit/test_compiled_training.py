@@ -28,12 +28,12 @@ for lasting in (False, True):
     rows = random_rows(100, 40, n_channels=2, missing=0.2, dtype=torch.float32)
     batch = make_batch(rows)
     module = random_module(config, 2, dtype=torch.float32, lasting=lasting)
-    objective = FusedObjective(module, config)
+    objective = FusedObjective(module)
     chain, stay = chain_log_probabilities(objective.evidence(batch), batch.linked, 0.9)
     for importance in (False, True):
         value = objective(batch._replace(chain=chain), 2, 5, importance)
         total += [value, stay, *objective.gradient, *objective.curvature.dynamics.ravel(), *chain.ravel()]
-    found = read_out(module, rows, 0.8, 4)
+    found = read_out(module, rows, 4)
     total += [*found.log_bound.tolist(), *found.states.flatten().tolist()]
 """
 

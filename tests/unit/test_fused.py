@@ -25,7 +25,7 @@ from gdm_core.models.gdm.fit import Plan
 from gdm_core.models.gdm.module import importance_objective, sampled_elbo
 from gdm_core.models.gdm.posteriors import MARGIN, discriminant
 from gdm_core.models.gdm.start import whitening_projection
-from tests.support.gdm import CPU, generator, random_module, random_rows
+from tests.support.gdm import CPU, TAU, generator, random_module, random_rows
 from tests.support.polygons import simulate_polygon
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -33,10 +33,10 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 POSTERIORS = ("window", "linear")
 
 
-def autograd(module, rows: Rows, noise, temperature: float, importance: bool):
+def autograd(module, rows: Rows, noise, importance: bool):
     """Return the objective per time step and its gradient by name."""
     bound = importance_objective if importance else sampled_elbo
-    per_row = bound(module, rows, noise, temperature)
+    per_row = bound(module, rows, noise)
     scored = per_row if rows.scored is None else per_row * rows.scored
     objective = scored.sum() / rows.n_scored
     module.zero_grad()
@@ -54,12 +54,14 @@ def drawn_noise(k: int, n_draws: int, n_rows: int, seed: int) -> np.ndarray:
     return noise.transpose(2, 1, 0, 3).reshape(k, n_draws, -1)[..., :n_rows]
 
 
-def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float = 0.8, lasting: bool = False) -> None:
+def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float = TAU, lasting: bool = False) -> None:
     """Compare the fused pass in float32 with autograd in float64; they differ by rounding."""
-    module = random_module(config, rows.y.shape[1], seed=3, dtype=torch.float32, lasting=lasting)
-    assert fused.supports(config, module)
+    module = random_module(
+        config, rows.y.shape[1], seed=3, dtype=torch.float32, lasting=lasting, temperature=temperature
+    )
+    assert fused.supports(module)
     n_samples = 3
-    objective = fused.FusedObjective(module, replace(config, temperature=temperature))
+    objective = fused.FusedObjective(module)
     value = objective(make_batch(rows), n_samples, 7, importance)
     found = {name: view.copy() for name, view in objective.g.items()}
 
@@ -69,7 +71,7 @@ def compare(config: GDMConfig, rows: Rows, importance: bool, temperature: float 
     exact = replace(rows, **{n: double(getattr(rows, n)) for n in ("y", "known", "past", "scored", "chain")})
     gumbels = -np.log(drawn_noise(config.n_states, n_samples, len(rows), 7))
     gumbels = torch.as_tensor(gumbels).permute(1, 2, 0).double()  # [S, R, K]
-    expected, gradients = autograd(module.double(), exact, gumbels, temperature, importance)
+    expected, gradients = autograd(module.double(), exact, gumbels, importance)
     assert value == pytest.approx(expected, rel=2e-5, abs=2e-5)
     for name, gradient in gradients.items():
         scale = float(gradient.abs().max())
@@ -116,7 +118,7 @@ def test_noise_at_its_floor_gets_no_gradient():
     module = random_module(config, dtype=torch.float32)
     with torch.no_grad():
         module.log_noise[1] = -20.0
-    objective = fused.FusedObjective(module, config)
+    objective = fused.FusedObjective(module)
     objective(make_batch(random_rows(30, dtype=torch.float32)), 2, 0, False)
     assert objective.g["log_noise"][1] == 0
     assert (objective.g["log_noise"][[0, 2]] != 0).all()
@@ -125,7 +127,7 @@ def test_noise_at_its_floor_gets_no_gradient():
 def test_parameters_return_to_the_module():
     config = GDMConfig(3, 2, n_hidden=4)
     module, other = random_module(config, dtype=torch.float32), random_module(config, seed=9, dtype=torch.float32)
-    fused.FusedObjective(module, config).write_to(other)
+    fused.FusedObjective(module).write_to(other)
     for (name, ours), theirs in zip(module.named_parameters(), other.parameters(), strict=True):
         assert torch.equal(ours, theirs), name
 
@@ -152,7 +154,7 @@ def test_adam_equals_torch():
     ],
 )
 def test_unsupported_options_use_autograd(config):
-    assert not fused.supports(config, random_module(config, dtype=torch.float32).to(CPU))
+    assert not fused.supports(random_module(config, dtype=torch.float32).to(CPU))
 
 
 # ---- Newton's steps -------------------------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ def test_step_moves_towards_least_squares(missing):
     config = GDMConfig(1, 2, n_hidden=4)
     module = random_module(config, n_channels=5, seed=3, dtype=torch.float32)
     rows = random_rows(400, n_channels=5, missing=missing, dtype=torch.float32)
-    objective, batch = fused.FusedObjective(module, config), make_batch(rows)
+    objective, batch = fused.FusedObjective(module), make_batch(rows)
     objective(batch, 1, 0, False)
     before = objective.p["dynamics"][0].copy()
     design = module.view(rows).design.detach().double().numpy()
@@ -199,13 +201,13 @@ def test_only_window_posteriors_use_newton():
 
 def ascent_of(config: GDMConfig, n_channels: int) -> Ascent:
     rows = random_rows(60, n_channels=n_channels, dtype=torch.float32)
-    return begin(random_module(config, n_channels, dtype=torch.float32), rows, config, 0)
+    return begin(random_module(config, n_channels, dtype=torch.float32), rows, 0)
 
 
 def test_logit_weights_without_gradient_decay():
     config = GDMConfig(3, 2)
     module = random_module(config, n_channels=10, dtype=torch.float32)
-    objective = fused.FusedObjective(module, config)
+    objective = fused.FusedObjective(module)
     objective(make_batch(random_rows(100, n_channels=10, dtype=torch.float32)), 1, 0, False)
     before = {name: values.copy() for name, values in objective.p.items()}
     objective.g["transition.weight"][...] = 0

@@ -14,10 +14,9 @@ from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.models.gdm import module as generative
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo, importance_objective, sampled_elbo
-from tests.support.gdm import generator, random_module, random_rows
+from tests.support.gdm import TAU, generator, random_module, random_rows
 from tests.support.quadrature import integrate
 
-TAU = 0.8
 FEED_FORWARD = ("window", "linear")
 CONFIGS = {
     "window": GDMConfig(3, 2, n_hidden=4),
@@ -52,7 +51,7 @@ def test_bound_is_the_elbo_below_the_likelihood(posterior, gamma):
         module, rows = random_module(config, 2, seed, scale=0.8), two_samples(seed, missing)
         exact = integrate(module, rows, TAU)
         assert exact.mass == pytest.approx(0, abs=1e-6)  # the quadrature itself
-        bound = elbo(module, rows, TAU)
+        bound = elbo(module, rows)
         assert bound < exact.evidence
         # Moments are exact without stickiness, and slightly conservative with it.
         assert bound < exact.elbo + 2e-3
@@ -74,7 +73,7 @@ def test_bound_holds_for_scale_noise_and_chain(lasting):
 def check_sampled_bound(config: GDMConfig, lasting: bool = False) -> None:
     module, rows = random_module(config, 2, seed=1, lasting=lasting).eval(), two_samples(0)
     exact = integrate(module, rows, TAU)
-    bound = elbo(module, rows, TAU, n_samples=10_000)
+    bound = elbo(module, rows, n_samples=10_000)
     assert bound < exact.evidence
     assert bound == pytest.approx(exact.elbo, abs=0.03)
 
@@ -86,7 +85,7 @@ def test_training_estimate_is_unbiased(posterior):
     exact = integrate(module, rows, TAU)
     with torch.no_grad():
         noise = noise_for(rows, 2, 3_000)
-        values = torch.stack([sampled_elbo(module, rows, part, TAU).sum() for part in noise.split(100)])
+        values = torch.stack([sampled_elbo(module, rows, part).sum() for part in noise.split(100)])
     error = float(values.std()) / len(values) ** 0.5
     assert abs(float(values.mean()) - exact.elbo) < 4 * error
 
@@ -97,7 +96,7 @@ def test_weighted_objective_tightens_with_samples():
     exact = integrate(module, rows, TAU)
     with torch.no_grad():
         found = [
-            float(importance_objective(module, rows, noise_for(rows, 2, s * 80).unflatten(0, (s, 80))[:, i], TAU).sum())
+            float(importance_objective(module, rows, noise_for(rows, 2, s * 80).unflatten(0, (s, 80))[:, i]).sum())
             for s in (1, 8, 64)
             for i in range(80)
         ]
@@ -114,12 +113,12 @@ def test_weighted_objective_tightens_with_samples():
 def test_bound_in_pieces_is_the_bound(posterior, transition, monkeypatch):
     config = GDMConfig(3, 2, posterior=posterior, transition=transition, n_hidden=4)
     module, rows = random_module(config).eval(), random_rows(60, 3, 40)
-    whole = elbo(module, rows, TAU, n_samples=400)
+    whole = elbo(module, rows, n_samples=400)
     # In pieces the sampled bound draws other noise, and long memories are cut.
     exact = 1e-9 if posterior == "window" else 1e-8
     elements, close = (300, exact) if transition == "linear" else (100_000, 0.02)
     monkeypatch.setattr(generative, "BOUND_ELEMENTS", elements)
-    assert elbo(module, rows, TAU, n_samples=400) == pytest.approx(whole, rel=close)
+    assert elbo(module, rows, n_samples=400) == pytest.approx(whole, rel=close)
 
 
 # ---- gradients ------------------------------------------------------------------------------------------------------
@@ -127,7 +126,7 @@ def test_bound_in_pieces_is_the_bound(posterior, transition, monkeypatch):
 @every_config
 def test_every_intended_parameter_receives_a_gradient(config, objective):
     module, rows = random_module(config), random_rows(30, 20)
-    objective(module, rows, noise_for(rows, 3, 4), TAU).sum().backward()
+    objective(module, rows, noise_for(rows, 3, 4)).sum().backward()
     for name, parameter in module.named_parameters():
         assert parameter.grad is not None, name
         assert torch.isfinite(parameter.grad).all(), name
@@ -193,14 +192,14 @@ def test_identical_states_equal_one_state():
     rows = random_rows(30, 12)
     with torch.no_grad():
         module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
-        loose = elbo(module, rows, TAU)
+        loose = elbo(module, rows)
         # A posterior equal to the prior leaves no gap.
         for part in (module.transition.weight, module.posterior.weight):
             part.zero_()
         for part in (module.transition.bias, module.posterior.bias, module.initial):
             part.copy_(torch.tensor([0.3, -1.0, 0.5]))
     exact = state_free(module, rows)
-    assert elbo(module, rows, TAU) == pytest.approx(exact, abs=1e-4)
+    assert elbo(module, rows) == pytest.approx(exact, abs=1e-4)
     assert loose < exact
 
 
@@ -209,7 +208,7 @@ def test_identical_states_equal_one_state():
 def test_one_state_equals_an_autoregression(posterior, transition):
     config = GDMConfig(1, 2, posterior=posterior, transition=transition, n_hidden=4)
     module, rows = random_module(config).eval(), random_rows(30, 12)
-    assert elbo(module, rows, TAU) == pytest.approx(state_free(module, rows), abs=1e-4)
+    assert elbo(module, rows) == pytest.approx(state_free(module, rows), abs=1e-4)
 
 
 def test_prior_ignores_position_without_recurrence():
@@ -248,8 +247,8 @@ def test_windows_have_no_seam(posterior):
     scored = window.scored > 0
     assert found[scored].sum(1).eq(1).all()
     which = found.long().argmax(1)
-    in_windows = sampled_elbo(module, window, noise[:, which], TAU)[scored]
-    whole = sampled_elbo(module, rows, noise, TAU)[which[scored]]
+    in_windows = sampled_elbo(module, window, noise[:, which])[scored]
+    whole = sampled_elbo(module, rows, noise)[which[scored]]
     torch.testing.assert_close(in_windows, whole)
     names = [name for name, _ in module.named_parameters()]
     expected = torch.autograd.grad(whole.sum(), list(module.parameters()), retain_graph=True, allow_unused=True)

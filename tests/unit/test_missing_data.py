@@ -144,7 +144,7 @@ def test_bound_with_a_missing_entry_is_below_the_evidence(where):
         whole[where] = value
         each.append(log_evidence(module, whole, model.config.temperature))
     exact = np.logaddexp.reduce(each) + np.log(values[1] - values[0])
-    bounds = [missing_data_bound(module, seen, np.nan_to_num(seen), model.config, seed) for seed in range(8)]
+    bounds = [missing_data_bound(module, seen, np.nan_to_num(seen), seed) for seed in range(8)]
     error = np.std(bounds) / np.sqrt(len(bounds))
     assert exact - 0.5 < np.mean(bounds) < exact + 3 * error + 1e-3
 
@@ -191,10 +191,10 @@ def test_long_recordings_are_completed_in_pieces(soft_track, monkeypatch):
     _, gap, _, model = soft_track
     standard = model.scaler_.apply(gap)
     filled = model.factors_.fill(standard)
-    module, temperature = fitted_module(model), model.config.temperature
-    whole = complete(module, standard, filled, temperature)
+    module = fitted_module(model)
+    whole = complete(module, standard, filled)
     monkeypatch.setattr("gdm_core.models.gdm.missing.PIECE_SAMPLES", 330)
-    cut = complete(module, standard, filled, temperature)
+    cut = complete(module, standard, filled)
     assert len(cut.pieces) == 2
     assert np.sqrt(((cut.y - whole.y) ** 2).mean()) < 0.05
 

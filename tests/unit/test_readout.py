@@ -11,10 +11,9 @@ from gdm_core.models.gdm import readout
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.readout import log_bound, read_out
-from tests.support.gdm import generator, random_module, random_rows
+from tests.support.gdm import TAU, generator, random_module, random_rows
 from tests.support.quadrature import integrate
 
-TAU = 0.8
 CONFIG = GDMConfig(3, 2, n_hidden=4)
 
 
@@ -27,13 +26,13 @@ def test_expected_evidence_is_between_elbo_and_likelihood(seed, gamma):
     moves = torch.rand((3, 80, 2, 2), generator=generator(5), dtype=torch.float64)
     found = np.array(
         [
-            [float(read_out(module, rows, TAU, n, move).log_bound.sum()) for move in part]
+            [float(read_out(module, rows, n, move).log_bound.sum()) for move in part]
             for n, part in zip((1, 4, 64), moves, strict=True)
         ]
     )
     (one, four, many), error = found.mean(1), found.std(1) / 80**0.5
     assert abs(one - exact.elbo) < 4 * error[0]
-    assert elbo(module, rows, TAU) < four + 3 * error[1]
+    assert elbo(module, rows) < four + 3 * error[1]
     assert one < four + 3 * error[1]
     assert four < many + 3 * error[1]
     assert many < exact.evidence + 4 * error[2] + 1e-6
@@ -54,7 +53,7 @@ def test_evidence_is_at_most_the_stateless_likelihood(gamma):
             parameter.zero_()
         even = torch.full((1, 100, 4), 0.25, dtype=torch.float64)
         exact = float(module.log_likelihood(even, module.view(rows).design, rows).sum())
-    found = np.array([float(log_bound(module, rows, TAU, 16, seed=i).sum()) for i in range(30)])
+    found = np.array([float(log_bound(module, rows, 16, seed=i).sum()) for i in range(30)])
     assert found.mean() < exact + 4 * found.std() / 30**0.5 + 1e-9
     assert found.mean() > exact - 0.5
 
@@ -63,9 +62,9 @@ def test_extra_sample_keeps_score_and_shares():
     length = 2_000
     module = random_module(CONFIG, 3, scale=0.9)
     rows = random_rows(length + 1, n_channels=3)
-    shares = [log_bound(module, rows.piece(0, n), TAU) for n in (length, length + 1)]
+    shares = [log_bound(module, rows.piece(0, n)) for n in (length, length + 1)]
     torch.testing.assert_close(shares[1][:length], shares[0], atol=1e-4, rtol=1e-5)
-    found = [read_out(module, rows.piece(0, n), TAU).states[: length - 50] for n in (length, length + 1)]
+    found = [read_out(module, rows.piece(0, n)).states[: length - 50] for n in (length, length + 1)]
     torch.testing.assert_close(found[1], found[0], atol=1e-4, rtol=0)
 
 
@@ -74,7 +73,7 @@ def test_states_equal_posterior_mean():
         module = random_module(GDMConfig(2, 1, stickiness=0.7, n_hidden=4), 2, seed, scale=0.7)
         rows = random_rows(2, n_channels=2, seed=seed)
         exact = integrate(module, rows, TAU)
-        found = read_out(module, rows, TAU, 1024).states
+        found = read_out(module, rows, 1024).states
         torch.testing.assert_close(found, exact.states, atol=0.02, rtol=0)
         amortised = moments(module.view(rows).posterior, TAU).mean
         assert (found - exact.states).abs().max() < (amortised - exact.states).abs().max()
@@ -117,7 +116,7 @@ def test_messages_solve_the_recursions(k, sharp):
             states[t] = (smoothed / smoothed.sum()) @ z[:, t]
             future = links[t] @ future if rows.age[t] > 0 else torch.ones(n, dtype=torch.float64)
             future = future / future.mean()
-        found = read_out(module, rows, TAU, n)
+        found = read_out(module, rows, n)
         if sharp and k > 1:
             assert float((fit.amax(0) - fit.amin(0)).max()) > 300
     torch.testing.assert_close(found.log_bound, torch.stack(evidence), atol=1e-4, rtol=1e-6)  # float32
@@ -126,7 +125,7 @@ def test_messages_solve_the_recursions(k, sharp):
 
 def test_pieces_equal_the_whole(monkeypatch):
     module, rows = random_module(CONFIG), random_rows(120, 60, missing=0.1)
-    states, evidence = read_out(module, rows, TAU, 16).states, log_bound(module, rows, TAU, 16)
+    states, evidence = read_out(module, rows, 16).states, log_bound(module, rows, 16)
     monkeypatch.setattr(readout, "PIECE_ELEMENTS", 16 * 16 * 40)
-    torch.testing.assert_close(read_out(module, rows, TAU, 16).states, states, atol=1e-4, rtol=0)
-    torch.testing.assert_close(log_bound(module, rows, TAU, 16), evidence, atol=1e-3, rtol=0)
+    torch.testing.assert_close(read_out(module, rows, 16).states, states, atol=1e-4, rtol=0)
+    torch.testing.assert_close(log_bound(module, rows, 16), evidence, atol=1e-3, rtol=0)

@@ -162,8 +162,8 @@ def test_fit_starts_at_the_linear_discriminant(transition, name):
     config = GDMConfig(transition=transition, posterior=name, n_latent=2)
     plain = GDMConfig(posterior="window", stickiness_scale=1.0, n_latent=2)
     module, linear = GdmModule(10, config), GdmModule(10, plain)
-    start(module, rows, config, 0)
-    start(linear, rows, plain, 0)
+    start(module, rows, 0)
+    start(linear, rows, 0)
     with torch.no_grad():
         ours, theirs = module.view(rows), linear.view(rows)
         even = torch.full((1, len(rows), 4), 0.25)

@@ -93,14 +93,6 @@ def test_other_versions_and_families_are_refused(saved, path):
     assert metadata_of(saved)["format"] == FORMAT
 
 
-def test_models_of_format_3_load(saved, path):
-    header = json.loads(metadata_of(saved)["model"])
-    config = header["config"] | {"informed": None, "state_noise": None}
-    del config["lasting"]
-    old = load_model(rewritten(saved, path, header={"config": config}, format_version="3"))
-    assert old.config == load_model(saved).config
-
-
 def test_non_finite_parameters_are_refused(saved, path):
     with pytest.raises(ModelFileError, match=r"'param\.dynamics' is not finite"):
         load_model(rewritten(saved, path, {"param.dynamics": np.full((2, 4, 3), np.inf, np.float32)}))
@@ -121,13 +113,6 @@ def test_non_finite_parameters_are_refused(saved, path):
 def test_mismatched_header_and_tensors_are_refused(saved, path, tensors, header):
     with pytest.raises(ModelFileError, match="do not fit each other"):
         load_model(rewritten(saved, path, tensors, header))
-
-
-def test_removed_parameter_is_refused_if_it_had_an_effect(saved, path):
-    config = json.loads(metadata_of(saved)["model"])["config"]
-    assert load_model(rewritten(saved, path, header={"config": config | {"lags": 1}})).n_states == 2
-    with pytest.raises(ModelFileError, match="lags"):
-        load_model(rewritten(saved, path, header={"config": config | {"lags": 2}}))
 
 
 @pytest.mark.parametrize("claim", [{"lags": 10**5}, {"n_hidden": 10**6}])

@@ -54,21 +54,22 @@ _WINDOW, _CONTEXT, _RUN_UP = 64, 3, 32
 _JUDGED_ROWS, _JUDGED_DRAWS, _STRETCHES = 250, 4, 4
 
 
-def takes_newton_steps(config: GDMConfig, module: GdmModule) -> bool:
+def takes_newton_steps(module: GdmModule) -> bool:
     """Return whether to take Newton steps: where the fused pass has their curvature.
 
     Position states need Adam (docs/decisions/006). So do recordings with few channels: the noise of each channel cannot be
     estimated there, so the start of F is poor and F has to be learned.
     """
     n_latent, n_channels = module.projection.shape
-    newton = fused.supports(config, module) and config.effective_posterior != "linear" and config.preset == "fast"
+    config = module.config
+    newton = fused.supports(module) and config.effective_posterior != "linear" and config.preset == "fast"
     return newton and (n_latent >= n_channels or can_balance(n_channels, n_latent))
 
 
-def begin(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> Ascent:
+def begin(module: GdmModule, rows: Rows, seed: int) -> Ascent:
     """Return the optimiser of a module."""
-    kind = FusedAscent if fused.supports(config, module) else AutogradAscent
-    ascent: Ascent = kind(module, config, seed)
+    kind = FusedAscent if fused.supports(module) else AutogradAscent
+    ascent: Ascent = kind(module, seed)
     ascent.use(rows)
     return ascent
 
@@ -76,9 +77,9 @@ def begin(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> Ascent
 class Ascent(ABC):
     """Objective on random rows, and update of the parameters."""
 
-    def __init__(self, module: GdmModule, config: GDMConfig, seed: int) -> None:
-        self.module, self.config = module, config
-        self.newton = takes_newton_steps(config, module)
+    def __init__(self, module: GdmModule, seed: int) -> None:
+        self.module, self.config = module, module.config
+        self.newton = takes_newton_steps(module)
         self.generator = torch.Generator(device=module.initial.device).manual_seed(seed)
         self.n_steps = 0  # taken
 
@@ -139,8 +140,8 @@ def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator
 class AutogradAscent(Ascent):
     """Ascent for any configuration."""
 
-    def __init__(self, module: GdmModule, config: GDMConfig, seed: int) -> None:
-        super().__init__(module, config, seed)
+    def __init__(self, module: GdmModule, seed: int) -> None:
+        super().__init__(module, seed)
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimiser = torch.optim.Adam(parameters, betas=(0.9, 0.99), fused=True)
 
@@ -152,9 +153,7 @@ class AutogradAscent(Ascent):
 
     def _objective(self, rows: Rows, weighted: bool, generator: torch.Generator) -> torch.Tensor:
         noise = gumbel((self.n_samples(weighted), len(rows), self.module.n_states), generator)
-        per_row = (importance_objective if weighted else sampled_elbo)(
-            self.module, rows, noise, self.config.temperature
-        )
+        per_row = (importance_objective if weighted else sampled_elbo)(self.module, rows, noise)
         scored = per_row if rows.scored is None else per_row * rows.scored
         return scored.sum() / rows.n_scored
 
@@ -183,9 +182,9 @@ class AutogradAscent(Ascent):
 class FusedAscent(Ascent):
     """Ascent with the compiled step."""
 
-    def __init__(self, module: GdmModule, config: GDMConfig, seed: int) -> None:
-        super().__init__(module, config, seed)
-        self.objective = fused.FusedObjective(module, config)
+    def __init__(self, module: GdmModule, seed: int) -> None:
+        super().__init__(module, seed)
+        self.objective = fused.FusedObjective(module)
         self._rng = np.random.default_rng(seed)
         self._newton = NewtonAscent(self.objective) if self.newton else None
         self._adam = Adam(self.objective.flat.size)

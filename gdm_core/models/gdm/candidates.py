@@ -67,8 +67,8 @@ def _best(rows: Rows, config: GDMConfig, seed: int) -> Ascent:
 
 def _begin(rows: Rows, config: GDMConfig, lasting: bool, seed: int, member: torch.Tensor | None = None) -> Ascent:
     module = GdmModule(rows.y.shape[1], config, lasting).to(rows.device)
-    start(module, rows, config, seed, member)
-    return begin(module, rows, config, seed)
+    start(module, rows, seed, member)
+    return begin(module, rows, seed)
 
 
 def _autoregressive_states(rows: Rows, config: GDMConfig, seed: int) -> torch.Tensor:
@@ -89,5 +89,5 @@ def _advance(steps: Iterator[Step], n_steps: int | None = None) -> None:
 def _score(one: Ascent, trial: Iterator[Step], rows: Rows) -> float:
     """Take the steps that are left; return the bound less the BIC penalty of the noise parameters."""
     _advance(trial)
-    bound = float(log_bound(one.module, rows, one.config.temperature, _BOUND_DRAWS).double().sum())
+    bound = float(log_bound(one.module, rows, _BOUND_DRAWS).double().sum())
     return bound - 0.5 * one.module.log_noise.numel() * math.log(len(rows)) if math.isfinite(bound) else -math.inf

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from gdm_core.errors import ConfigError
-from gdm_core.models.parameters import (
-    AUTO_LATENT,
-    LATENT,
-    OUTLIERS,
-    REPEATS,
-    Allowed,
-    Configuration,
-    Outliers,
-    Repeated,
-    number,
-    one_of,
-    parameter,
-    whole,
-)
+from gdm_core.models.parameters import Allowed, FamilyConfig, number, one_of, parameter, whole
 
 Transition = Literal["linear", "network", "gru"]
 PosteriorName = Literal["window", "linear", "sticky", "bigru", "transformer"]
@@ -30,13 +17,9 @@ TEMPERATURE = number(lambda tau: 0.01 <= tau <= 10, "a number from 0.01 to 10 (i
 
 
 @dataclass(frozen=True)
-class SoftConfig(Configuration):
+class SoftConfig(FamilyConfig):
     """Parameters of every model with soft states."""
 
-    n_states: int = parameter(4, "Number of states (K).", whole(most=64), "K")
-    n_latent: int | Literal["auto"] = parameter(
-        "auto", f"Dimensions of the latent position (D): {AUTO_LATENT}", LATENT, "D"
-    )
     temperature: float = parameter(
         0.99, "Softness of the states (tau); small values approach hard switching.", TEMPERATURE, "tau"
     )
@@ -46,9 +29,6 @@ class SoftConfig(Configuration):
         number(lambda gamma: 0 <= gamma < 1, "'learn' or a number in [0, 1)", "learn"),
         "gamma",
     )
-    _: KW_ONLY
-    outliers: Outliers = parameter("keep", OUTLIERS, one_of(Outliers))
-    repeats: Repeated = parameter("auto", REPEATS, one_of(Repeated))
 
 
 @dataclass(frozen=True)
@@ -91,7 +71,6 @@ class GDMConfig(SoftConfig):
     n_samples: int | None = parameter(None, "Posterior samples per training step; None is the preset's.", whole())
     batch_size: int = parameter(8192, "Samples per training step.", whole(32))
     n_hidden: int = parameter(32, "Hidden units of the networks in posterior and transition.", whole())
-    seed: int = parameter(0, "Random seed.", whole(0))
     device: str = parameter(
         "auto", "'auto', 'cpu' or 'cuda'.", Allowed(lambda name: isinstance(name, str), "'auto', 'cpu' or 'cuda'")
     )

@@ -18,7 +18,6 @@ from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows
 from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm.ascent import Ascent
-from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 
 REPORT_EVERY = 10
@@ -124,8 +123,9 @@ def optimise(ascent: Ascent, plan: Plan) -> Iterator[Step]:
             explored, total = index, index + plan.refine
 
 
-def paper_steps(module: GdmModule, rows: Rows, config: GDMConfig) -> Iterator[Step]:
+def paper_steps(module: GdmModule, rows: Rows) -> Iterator[Step]:
     """Run the paper's recipe with the authors' released settings; its objective is not a bound."""
+    config = module.config
     samples, warm, total = config.n_samples or 10, 200, config.effective_steps
     generator = torch.Generator(device=rows.device).manual_seed(config.seed)
     module.projection.requires_grad_(False)  # the paper's F stays random
@@ -138,7 +138,7 @@ def paper_steps(module: GdmModule, rows: Rows, config: GDMConfig) -> Iterator[St
             group["lr"] = 1e-2 * (1 - 0.9 * fall)
         noise = gumbel((samples, len(rows), module.n_states), generator)
         view = module.view(rows)
-        log_z, posterior = module.sample_posterior(view, rows, noise, config.temperature)
+        log_z, posterior = module.sample_posterior(view, rows, noise)
         z = log_z.exp()
         prior = module.prior_logits(view.context, z, rows)
         ratio = log_density(log_z, prior, config.temperature) - log_density(log_z, posterior, config.temperature)

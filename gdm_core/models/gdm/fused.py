@@ -13,7 +13,6 @@ import torch
 
 from gdm_core.compiled import training
 from gdm_core.compiled.batches import Batch, Curvature, Emission, Inputs, Settings
-from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.transitions import MAX_LOG_SCALE
 
@@ -22,8 +21,9 @@ Array = npt.NDArray[np.float32]
 _LEAST_LOG_NOISE = np.float32(math.log(1e-4))
 
 
-def supports(config: GDMConfig, module: GdmModule) -> bool:
+def supports(module: GdmModule) -> bool:
     """Return whether the compiled step covers the configuration; others use autograd."""
+    config = module.config
     return (
         config.transition == "linear"
         and config.effective_posterior in ("window", "linear")
@@ -34,13 +34,14 @@ def supports(config: GDMConfig, module: GdmModule) -> bool:
 class FusedObjective:
     """Parameters as one flat vector, with the gradient in another of the same layout."""
 
-    def __init__(self, module: GdmModule, config: GDMConfig) -> None:
+    def __init__(self, module: GdmModule) -> None:
         named = dict(module.named_parameters())
         self._shapes = {name: tuple(p.shape) for name, p in named.items()}
         self.flat: Array = np.concatenate([p.detach().numpy().ravel() for p in named.values()]).astype(np.float32)
         self.gradient: Array = np.zeros_like(self.flat)
         self.p, self.g = self.views(self.flat), self.views(self.gradient)
         n_rows, n_channels = math.prod(self._shapes["dynamics"][:2]), self._shapes["dynamics"][2]
+        config = module.config
         self.state_noise = module.has_state_noise and config.n_states > 1
         size = n_channels if self.state_noise else 1
         self.curvature = Curvature(

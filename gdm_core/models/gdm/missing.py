@@ -14,7 +14,6 @@ from torch import Tensor
 from gdm_core.maths.completion import MissingEntries, Steps, missing_entries, steps_needed
 from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows
-from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.readout import bound, posterior_mean
 
@@ -60,7 +59,7 @@ class Completion:
 
 
 @torch.no_grad()
-def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature: float) -> Completion:
+def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float) -> Completion:
     """Fill the missing entries of y [T, N], starting from a first guess `filled`.
 
     Missing entries are Gaussian for dynamics and transitions linearised around a path, with the spread of the soft states
@@ -68,7 +67,7 @@ def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature:
     """
     missing = np.isnan(y)
     current = np.where(missing, filled, y).astype(np.float64)
-    states = _posterior_states(module, y, current, temperature)
+    states = _posterior_states(module, y, current)
     pieces: list[tuple[slice, MissingEntries]] = []
     for _ in range(_MAX_SWEEPS):
         pieces, updated = [], current.copy()
@@ -80,7 +79,7 @@ def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature:
             unknown[end - part.start :] = False
             if not unknown.any():
                 continue
-            around = _linearise(module, current, states, part.start + steps_needed(unknown), temperature)
+            around = _linearise(module, current, states, part.start + steps_needed(unknown))
             entries = missing_entries(current[part], unknown, around.steps(part.start))
             updated[part][unknown] = entries.mean
             states[around.rows] = around.updated_states(updated)
@@ -92,19 +91,17 @@ def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature:
     return Completion(current, states, tuple(pieces))
 
 
-def missing_data_bound(
-    module: GdmModule, y: npt.NDArray[Any], filled: Float, config: GDMConfig, seed: int = 0
-) -> float:
+def missing_data_bound(module: GdmModule, y: npt.NDArray[Any], filled: Float, seed: int = 0) -> float:
     """Return a lower bound on the log-density of the observed entries of y [T, N], in nats.
 
     The bound of completed recordings, averaged over draws of the missing entries, less the log-density of the draws.
     """
-    completion = complete(module, y, filled, config.temperature)
+    completion = complete(module, y, filled)
     rng = np.random.default_rng(seed)
     values = []
     for _ in range(_BOUND_DRAWS):
         drawn, log_density = completion.draw(rng)
-        values.append(bound(module, _rows(module, drawn, None), config) - log_density)
+        values.append(bound(module, _rows(module, drawn, None)) - log_density)
     return float(np.mean(values))
 
 
@@ -112,8 +109,8 @@ def _rows(module: GdmModule, y: npt.NDArray[Any], filled: Float | None) -> Rows:
     return Rows.from_arrays(y, filled, np.arange(len(y)), (len(y),), module.initial.device, module.initial.dtype)
 
 
-def _posterior_states(module: GdmModule, y: npt.NDArray[Any], filled: Float, temperature: float) -> Float:
-    states: Float = posterior_mean(module, _rows(module, y, filled), temperature).double().numpy(force=True)
+def _posterior_states(module: GdmModule, y: npt.NDArray[Any], filled: Float) -> Float:
+    states: Float = posterior_mean(module, _rows(module, y, filled)).double().numpy(force=True)
     return states
 
 
@@ -152,7 +149,7 @@ class _Linearised:
         return np.asarray(positive / positive.sum(axis=1, keepdims=True))
 
 
-def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints, temperature: float) -> _Linearised:
+def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints) -> _Linearised:
     """Linearise the dynamics into `rows` around a path y [T, N] with expected states [T, K]."""
     dynamics = module.dynamics.double().numpy(force=True)  # [K, D + 2, N]
     projection = module.projection.double().numpy(force=True)
@@ -162,7 +159,7 @@ def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints, temperatu
     before[~inside] = 0.0
     means = np.einsum("md,kdn->mkn", before, dynamics[:, :-2]) + dynamics[:, -2]  # of each state
     means[~inside] = dynamics[:, -1]
-    prior, spread_of_states, change = _prior_states(module, x, states, rows, temperature)
+    prior, spread_of_states, change = _prior_states(module, x, states, rows)
 
     spread = spread_of_states @ means
     noise = _noise_covariance(module, prior)
@@ -186,11 +183,9 @@ def _noise_covariance(module: GdmModule, prior: Float) -> Float:
     return variance[:, :, None] * np.eye(variance.shape[1])
 
 
-def _prior_states(
-    module: GdmModule, x: Float, states: Float, rows: Ints, temperature: float
-) -> tuple[Float, Float, Float]:
+def _prior_states(module: GdmModule, x: Float, states: Float, rows: Ints) -> tuple[Float, Float, Float]:
     """Return mean [M, K] and covariance [M, K, K] of states given the samples before, and the mean's slope in x [M, D, K]."""
-    transition, dtype = module.transition, module.initial.dtype
+    transition, dtype, temperature = module.transition, module.initial.dtype, module.config.temperature
     path = torch.as_tensor(x, dtype=dtype, device=module.initial.device)
     memory = transition.memory(_rows(module, x, None), path)
     before = torch.as_tensor(np.maximum(rows - 1, 0), device=path.device)

@@ -150,16 +150,6 @@ class GDM(SoftModel[GdmModule]):
             raise ConfigError("device is 'cuda' but no GPU can be used here; choose 'cpu' or 'auto'.")
         return device
 
-    @classmethod
-    def _rename_parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
-        renamed = dict(config)
-        if (
-            "informed" in renamed
-        ):  # format 3; a file in which the two differ is refused, since its parameters do not fit
-            informed, _ = renamed.pop("informed"), renamed.pop("state_noise")
-            renamed["lasting"] = "auto" if informed is None else informed
-        return renamed
-
     def _blank(self) -> GdmModule:
         return GdmModule(self.n_channels, self.config, self.lasting_).to(self._device)
 
@@ -173,7 +163,7 @@ class GDM(SoftModel[GdmModule]):
         if config.preset == "paper":
             module = GdmModule(rows.y.shape[1], config).to(rows.device)
             start_random(module, config.seed)
-            steps, total = paper_steps(module, rows, config), config.effective_steps
+            steps, total = paper_steps(module, rows), config.effective_steps
         else:
             ascent = candidates(rows, config, config.seed)
             module, plan = ascent.module, Plan.for_ascent(ascent)
@@ -185,7 +175,7 @@ class GDM(SoftModel[GdmModule]):
     @torch.no_grad()
     def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
         rows = make_rows(ys, self._device, fill=self._fill_inputs)
-        z, design = posterior_mean(self._net, rows, self.config.temperature), self._net.view(rows).design
+        z, design = posterior_mean(self._net, rows), self._net.view(rows).design
         usable = rows.age > 0
         if rows.known is not None:
             usable &= (rows.known > 0).all(1)
@@ -242,7 +232,7 @@ class GDM(SoftModel[GdmModule]):
         return make_rows([y], self._device, fill=self._fill if filled is None else lambda _: filled)
 
     def _complete(self, y: Array) -> Completion:
-        return complete(self._net, y, self._fill(y), self.config.temperature)
+        return complete(self._net, y, self._fill(y))
 
     def _complete_rows(self, y: Array) -> tuple[Rows, Completion | None]:
         """Return the rows of one trial with its gaps filled, and their posterior if there are any."""
@@ -250,7 +240,7 @@ class GDM(SoftModel[GdmModule]):
         return self._rows(y, None if found is None else found.y), found
 
     def _states_of(self, y: Array, rows: Rows, found: Completion | None) -> Array:
-        states = as_numpy(soft_states(self._net, rows, self.config))
+        states = as_numpy(soft_states(self._net, rows))
         if found is not None:
             unseen = np.isnan(y).all(axis=1)
             states[unseen] = found.states[unseen]
@@ -260,7 +250,7 @@ class GDM(SoftModel[GdmModule]):
         return self._states_of(y, *self._complete_rows(y))
 
     def _rough_states(self, y: Array) -> Array:
-        return as_numpy(soft_states(self._net, self._rows(y), self.config, QUICK_DRAWS))
+        return as_numpy(soft_states(self._net, self._rows(y), QUICK_DRAWS))
 
     @torch.no_grad()
     def _reconstruct(self, y: Array) -> Array:
@@ -279,18 +269,18 @@ class GDM(SoftModel[GdmModule]):
 
     def _bound(self, y: Array) -> float:
         if np.isnan(y).any():
-            return missing_data_bound(self._net, y, self._fill(y), self.config)
-        return bound(self._net, self._rows(y), self.config)
+            return missing_data_bound(self._net, y, self._fill(y))
+        return bound(self._net, self._rows(y))
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rows = self._rows(y, self._fill_causally(y))
-        return as_numpy(sample_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
+        return as_numpy(sample_paths(self._net, rows, origins, horizon, n_paths, seed))
 
     def _sample_reader(self) -> GdmReader:
-        return GdmReader(self._net, self.config, self._factors)
+        return GdmReader(self._net, self._factors)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
-        y, z, x = generate(self._net, n_samples, self.config.temperature, seed)
+        y, z, x = generate(self._net, n_samples, seed)
         return as_numpy(y), as_numpy(z), as_numpy(x)
 
 

@@ -49,6 +49,7 @@ class GdmModule(nn.Module):
 
     def __init__(self, n_channels: int, config: GDMConfig, lasting: bool = False) -> None:
         super().__init__()
+        self.config = config
         k, d, n = config.n_states, config.n_dimensions, n_channels
         self.projection = nn.Parameter(torch.zeros(d, n))  # F
         # Per state: S_k, b_k, and mu_k for the first row of a trial.
@@ -150,9 +151,9 @@ class GdmModule(nn.Module):
         return value - 0.5 * ((variance if rows.known is None else variance * rows.known) * precision).sum(-1)
 
     # ---- posterior ----------------------------------------------------------------------------------------------
-    def sample_posterior(self, view: RowsView, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    def sample_posterior(self, view: RowsView, rows: Rows, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return samples of log z and their logits, [S, R, K] each."""
-        return self.posterior.sample_log(rows, view.posterior, noise, temperature)
+        return self.posterior.sample_log(rows, view.posterior, noise, self.config.temperature)
 
 
 def roles(dynamics: Tensor) -> Tensor:
@@ -168,26 +169,26 @@ def _log_density(residual: Tensor, rows: Rows, log_noise: Tensor) -> Tensor:
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------
-def sampled_elbo(module: GdmModule, rows: Rows, noise: Tensor, temperature: float) -> Tensor:
+def sampled_elbo(module: GdmModule, rows: Rows, noise: Tensor) -> Tensor:
     """Return an unbiased estimate [R] of the ELBO per row, with one draw of the divergence per sample."""
     view = module.view(rows)
-    log_z, posterior = module.sample_posterior(view, rows, noise, temperature)
+    log_z, posterior = module.sample_posterior(view, rows, noise)
     z = log_z.exp()
     delta = module.prior_logits(view.context, z, rows) - posterior  # [S, R, K]
     fit = module.log_likelihood(z, view.design, rows)
     return (fit - sampled_kl(delta, torch.log_softmax(-noise, -1))).mean(0)
 
 
-def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperature: float) -> Tensor:
+def importance_objective(module: GdmModule, rows: Rows, noise: Tensor) -> Tensor:
     """Return the log of the average importance weight [R] of each row over S samples, for training.
 
     Its gradient is that of reweighted wake-sleep: model and q move towards the weighted draws, which are held constant.
     Without stickiness it bounds log p(y) more tightly than the ELBO. With stickiness each row sees one sampled
     predecessor, so it is never reported.
     """
-    view = module.view(rows)
+    view, temperature = module.view(rows), module.config.temperature
     with torch.no_grad():
-        log_z, _ = module.sample_posterior(view, rows, noise, temperature)
+        log_z, _ = module.sample_posterior(view, rows, noise)
         z = log_z.exp()
     posterior = module.posterior.logits_given(rows, view.posterior, z)
     prior = module.prior_logits(view.context, z, rows)
@@ -199,7 +200,7 @@ def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperatu
     return torch.logsumexp(log_weights, 0) - math.log(len(weights)) + moving - moving.detach()
 
 
-def _sampled_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: float, n_samples: int) -> Tensor:
+def _sampled_bound(module: GdmModule, rows: Rows, view: RowsView, n_samples: int) -> Tensor:
     """Return the ELBO per row [R], averaged over samples of z_{t-1}, in pieces of bounded memory."""
     generator = torch.Generator(device=view.x.device).manual_seed(0)
     k = module.n_states
@@ -212,7 +213,7 @@ def _sampled_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: f
     for begin, end in pieces:
         here, look = rows.piece(begin, end), view.piece(begin, end)
         noise = gumbel((n_samples, end - begin, k), generator, view.x.dtype)[..., roles(module.dynamics)]
-        log_z, posterior = module.sample_posterior(look, here, noise, temperature)
+        log_z, posterior = module.sample_posterior(look, here, noise)
         z = log_z.exp()
         prior = module.prior_logits(look.context, z, here, before)
         divergence = gumbel_softmax_kl(posterior, prior)
@@ -222,7 +223,7 @@ def _sampled_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: f
 
 
 @torch.no_grad()
-def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16) -> float:
+def elbo(module: GdmModule, rows: Rows, n_samples: int = 16) -> float:
     """Return the total ELBO of the rows in nats.
 
     Exact quadrature with a bound on the effect of z_{t-1}, if the transition is affine in z_{t-1} with a small factor,
@@ -236,19 +237,19 @@ def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16)
         or reach > _MAX_REACH
         or not module.transition.affine_in_state
     ):
-        return float(_sampled_bound(module, rows, view, temperature, n_samples).double().sum())
+        return float(_sampled_bound(module, rows, view, n_samples).double().sum())
     step = max(1, BOUND_ELEMENTS // (4 * module.n_states * rows.y.shape[1]))
     total = 0.0
     for begin in range(0, len(rows), step):  # a piece needs the row before it
         head, end = max(0, begin - 1), min(begin + step, len(rows))
-        shares = _exact_bound(module, rows.piece(head, end), view.piece(head, end), temperature)[begin - head :]
+        shares = _exact_bound(module, rows.piece(head, end), view.piece(head, end))[begin - head :]
         total += float(shares.double().sum())
     return total
 
 
-def _exact_bound(module: GdmModule, rows: Rows, view: RowsView, temperature: float) -> Tensor:
+def _exact_bound(module: GdmModule, rows: Rows, view: RowsView) -> Tensor:
     """Return the ELBO per row [R] from exact moments of q."""
-    exact = moments(view.posterior, temperature, second=True)
+    exact = moments(view.posterior, module.config.temperature, second=True)
     fit = module.expected_log_likelihood(exact.mean, exact.covariance, view, rows)
     delta = module.prior_logits(view.context, exact.mean[None], rows)[0] - view.posterior
     started = (rows.age > 0).to(view.x.dtype)

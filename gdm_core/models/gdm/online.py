@@ -14,7 +14,6 @@ from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows, as_numpy
 from gdm_core.models.gdm.chain import log_probabilities
-from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView
 from gdm_core.models.gdm.readout import N_CANDIDATES, even_noise, find_candidates
 from gdm_core.models.online import Candidates
@@ -25,13 +24,13 @@ _N_ROWS = 3  # the row before needs its own step
 class GdmReader:
     """Reader of a GDM."""
 
-    def __init__(self, module: GdmModule, config: GDMConfig, factors: FactorModel) -> None:
+    def __init__(self, module: GdmModule, factors: FactorModel) -> None:
         if module.posterior.sequential or not module.posterior.causal:
             raise ConfigError(
-                f"posterior={config.effective_posterior!r} needs whole recordings, so it cannot infer states while one is made. "
-                "Fit with posterior='window' or 'linear' instead."
+                f"posterior={module.config.effective_posterior!r} needs whole recordings, so it cannot infer states while one is "
+                "made. Fit with posterior='window' or 'linear' instead."
             )
-        self.module, self.config, self._factors = module, config, factors
+        self.module, self._factors = module, factors
         self._device = module.initial.device
         self._noise = even_noise(module, N_CANDIDATES)
         n = module.projection.shape[1]
@@ -48,14 +47,12 @@ class GdmReader:
         if self.module.informed:
             rows = self._informed(rows)
         view = self._view(rows)
-        if self.config.weighs_samples:
+        if self.module.config.weighs_samples:
             begin, end = max(0, len(rows) - 2), len(rows)
-            found = find_candidates(
-                self.module, rows.piece(begin, end), view.piece(begin, end), self._noise, self.config.temperature
-            )
+            found = find_candidates(self.module, rows.piece(begin, end), view.piece(begin, end), self._noise)
             transfer = found.transfer[-1] if end > 1 else found.transfer[-1].mean(0, keepdims=True)
             return Candidates(transfer, found.z[-1].T)
-        shares = moments(view.posterior[-1:], self.config.temperature).mean
+        shares = moments(view.posterior[-1:], self.module.config.temperature).mean
         return Candidates(np.ones((1, 1)), as_numpy(shares))  # no other sample changes them
 
     def _rows(self, y: npt.NDArray[np.float32]) -> Rows:

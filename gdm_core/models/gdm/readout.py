@@ -23,7 +23,6 @@ from torch import Tensor
 from gdm_core.compiled import readout
 from gdm_core.maths.relaxed import gumbel, log_sample, moments
 from gdm_core.maths.rows import Rows
-from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, RowsView, elbo, roles
 
 N_CANDIDATES = 32  # draws per row, for every length, so scores of recordings are comparable
@@ -80,46 +79,43 @@ def even_noise(module: GdmModule, n_samples: int, moved: Tensor | None = None) -
     return Noise(np.ascontiguousarray(values, np.float32), np.ascontiguousarray(np.log(values), np.float32))
 
 
-def soft_states(module: GdmModule, rows: Rows, config: GDMConfig, n_draws: int = N_CANDIDATES) -> Tensor:
-    """Return soft states [R, K]: importance-weighted where `config` weighs samples, else the mean of q."""
-    if config.weighs_samples and not module.posterior.sequential:
-        return read_out(module, rows, config.temperature, n_draws).states
-    return posterior_mean(module, rows, config.temperature)
+def soft_states(module: GdmModule, rows: Rows, n_draws: int = N_CANDIDATES) -> Tensor:
+    """Return soft states [R, K]: importance-weighted where the model weighs samples, else the mean of q."""
+    if module.config.weighs_samples and not module.posterior.sequential:
+        return read_out(module, rows, n_draws).states
+    return posterior_mean(module, rows)
 
 
-def bound(module: GdmModule, rows: Rows, config: GDMConfig) -> float:
+def bound(module: GdmModule, rows: Rows) -> float:
     """Return the matching bound in nats: importance-weighted, or the ELBO."""
-    if config.weighs_samples and not module.posterior.sequential:
-        return float(log_bound(module, rows, config.temperature).double().sum())
-    return elbo(module, rows, config.temperature)
+    if module.config.weighs_samples and not module.posterior.sequential:
+        return float(log_bound(module, rows).double().sum())
+    return elbo(module, rows)
 
 
 @torch.no_grad()
-def posterior_mean(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
+def posterior_mean(module: GdmModule, rows: Rows) -> Tensor:
     """Return the mean [R, K] of q(z)."""
     view = module.view(rows)
     if not module.posterior.sequential:
-        return moments(view.posterior, temperature).mean
+        return moments(view.posterior, module.config.temperature).mean
     noise = gumbel((64, len(rows), module.n_states), torch.Generator(device=rows.y.device).manual_seed(0))
     noise = noise[..., roles(module.dynamics)]
-    return module.sample_posterior(view, rows, noise, temperature)[0].exp().mean(0)
+    return module.sample_posterior(view, rows, noise)[0].exp().mean(0)
 
 
 @torch.no_grad()
-def log_bound(
-    module: GdmModule, rows: Rows, temperature: float, n_samples: int = N_CANDIDATES, seed: int = 0
-) -> Tensor:
+def log_bound(module: GdmModule, rows: Rows, n_samples: int = N_CANDIDATES, seed: int = 0) -> Tensor:
     """Return each row's share [R] of the bound on log p(y)."""
     generator = torch.Generator().manual_seed(seed)
     moved = torch.rand((len(rows), module.n_states), generator=generator, dtype=torch.float64)
-    return read_out(module, rows, temperature, n_samples, moved, states=False).log_bound
+    return read_out(module, rows, n_samples, moved, states=False).log_bound
 
 
 @torch.no_grad()
 def read_out(
     module: GdmModule,
     rows: Rows,
-    temperature: float,
     n_samples: int = N_CANDIDATES,
     moved: Tensor | None = None,
     states: bool = True,
@@ -135,7 +131,7 @@ def read_out(
         end = min(begin + piece, len(rows))
         head, tail = max(0, begin - 1), min(len(rows), end + _HALO) if states else end
         here, part = rows.piece(head, tail), noise.piece(head, tail)
-        found = find_candidates(module, here, view.piece(head, tail), part, temperature, before)
+        found = find_candidates(module, here, view.piece(head, tail), part, before)
         bounds.append(found.log_likelihood[begin - head : end - head])
         before = found.weights[end - head - 1]
         if states:
@@ -145,11 +141,11 @@ def read_out(
 
 
 def find_candidates(
-    module: GdmModule, rows: Rows, view: RowsView, noise: Noise, temperature: float, before: Array = _UNKNOWN
+    module: GdmModule, rows: Rows, view: RowsView, noise: Noise, before: Array = _UNKNOWN
 ) -> Candidates:
     """Return the candidates of rows; `before` [S] are the weights of the first row if they are known."""
     logits, linked = _floats(view.posterior), _linked(rows)
-    z = readout.draw(logits, noise.logs, np.float32(temperature))
+    z = readout.draw(logits, noise.logs, np.float32(module.config.temperature))
     if module.transition.affine_in_state:
         gamma, scale = float(module.transition.gamma), float(module.transition.scale)
         factors = np.float32(gamma * scale), np.float32(1 - gamma)
@@ -188,14 +184,13 @@ def sample_paths(
     origins: npt.NDArray[np.int64],
     horizon: int,
     n_paths: int,
-    temperature: float,
     seed: int,
 ) -> Tensor:
     """Sample futures [P, O, H, N] with observation noise; the path from origin t sees y[..t] only."""
-    generator = torch.Generator(device=rows.y.device).manual_seed(seed)
+    generator, temperature = torch.Generator(device=rows.y.device).manual_seed(seed), module.config.temperature
     at = torch.as_tensor(origins, device=rows.y.device)
     view = module.view(rows, filtered=True)
-    states = _states_at(module, rows, view, at, n_paths, temperature, generator)  # [P, O, K]
+    states = _states_at(module, rows, view, at, n_paths, generator)  # [P, O, K]
     memory = module.transition.memory(rows, view.x)
     if memory is not None:
         memory = memory[at]
@@ -227,7 +222,6 @@ def _states_at(
     view: RowsView,
     at: Tensor,
     n_paths: int,
-    temperature: float,
     generator: torch.Generator,
 ) -> Tensor:
     """Sample states [P, O, K] at the origins, from observations up to them.
@@ -235,14 +229,14 @@ def _states_at(
     A causal posterior is sampled directly. Otherwise states come from the prior of the row, weighted by their likelihood:
     one step of a particle filter.
     """
-    k = module.n_states
+    k, temperature = module.n_states, module.config.temperature
     if module.posterior.causal and not module.posterior.sequential:
         logits = view.posterior[at].T[..., None]
         noise = gumbel((k, len(at), n_paths), generator)
         return torch.softmax((logits + noise) / temperature, 0).permute(2, 1, 0)
     if module.posterior.causal:
         noise = gumbel((n_paths, len(rows), k), generator)
-        return module.sample_posterior(view, rows, noise, temperature)[0].exp()[:, at]
+        return module.sample_posterior(view, rows, noise)[0].exp()[:, at]
     even = torch.full((n_paths, len(rows), k), 1 / k, device=rows.y.device)
     first = module.prior_logits(view.context, even, rows)
     before = log_sample(first, temperature, gumbel(even.shape, generator)).exp()
@@ -265,7 +259,7 @@ def _emit(module: GdmModule, z: Tensor, x: Tensor, generator: torch.Generator) -
 
 
 @torch.no_grad()
-def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def generate(module: GdmModule, n_samples: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Sample y [T, N], z [T, K] and x [T, D] from the model."""
     device = module.initial.device
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -284,7 +278,7 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
         if t > 0:
             context, memory = module.transition.next_context(xs[-1], memory)
             logits = module.transition.logits(context, z)
-        z = log_sample(logits, temperature, all_noise[t]).exp()
+        z = log_sample(logits, module.config.temperature, all_noise[t]).exp()
         if t == 0:
             y = z @ dynamics[:, -1] + normal[t] * first
         else:

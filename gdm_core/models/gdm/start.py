@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from gdm_core.maths.pca import balance_channels, principal_axes
 from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows, shift
-from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.posteriors import LinearPosterior, discriminant
 from gdm_core.models.starts import cluster_samples
@@ -56,9 +55,9 @@ def _limit_spread(weight: Tensor, bias: Tensor, inputs: Tensor) -> None:
 
 
 @torch.no_grad()
-def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int, member: Tensor | None = None) -> None:
+def start(module: GdmModule, rows: Rows, seed: int, member: Tensor | None = None) -> None:
     """Set the parameters of a module from states [R, K], or from clusters of the rows."""
-    generator = torch.Generator().manual_seed(seed)
+    config, generator = module.config, torch.Generator().manual_seed(seed)
     values = rows.past
     if rows.noise_floor is not None:  # neither projection nor clusters may follow what the noise will hide
         normal = torch.randn(values.shape, generator=generator).to(values)

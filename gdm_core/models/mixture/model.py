@@ -70,7 +70,6 @@ class GDMMixtureConfig(SoftConfig):
     n_samples: int = parameter(1, "Posterior samples per training step.", whole())
     batch_size: int = parameter(8192, "Samples per training step.", whole(512))
     n_hidden: int = parameter(32, "Hidden units of the posterior.", whole())
-    seed: int = parameter(0, "Random seed.", whole(0))
 
     @property
     def two_levels(self) -> GDMConfig:

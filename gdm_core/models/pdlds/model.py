@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.models.base import Array
-from gdm_core.models.em import EMConfig, EMModel
+from gdm_core.models.em import N_ITER, N_RESTARTS, EMConfig, EMModel
 from gdm_core.models.parameters import number, parameter, parameters_of, whole
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, positive_shares
@@ -45,12 +45,8 @@ class PDLDSConfig(EMConfig):
             lambda share: 0.001 <= share < 0.5, "a number from 0.001 (Gaussian steps) to below 0.5 (few, large ones)"
         ),
     )
-    n_iter: int = parameter(60, "Largest number of iterations.", whole())
-    n_restarts: int = parameter(
-        3,
-        "Starts to try: clusters of steps, of windows, of steps with values, of values; then other seeds.",
-        whole(),
-    )
+    n_iter: int = parameter(60, N_ITER, whole())
+    n_restarts: int = parameter(3, N_RESTARTS, whole())
 
 
 class PDLDS(EMModel[Parameters, Posterior]):
