@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
+from gdm_core.analysis.tables import csv
 from gdm_studio.plot import figures, palette
+from gdm_studio.plot.figures.base import Figure
 from pages.playground import gumbel, pictures
-from pages.ui import exports, shell
+from pages.ui import exports, shell, wheel
 from pages.ui.controls import slide, tabs
-from pages.ui.downloads import download
 from pages.ui.plot import plot
 
 SHOWN, STRIP, COMPARED, COUNTED, SAMPLED = 500, 50, 150, 20_000, 8_000
@@ -83,33 +86,31 @@ def draw(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
     return z, gumbel.draws(s.other, s.temperature, gumbel.noise(COMPARED, 3, s.seed + 2), s.noise)
 
 
-def show_triangle(s: Settings, compared: bool) -> None:
+def draw_triangle(s: Settings, compared: bool) -> Figure:
     """Draw the distribution on the simplex over its density, with the second one if `compared`."""
-    logits, temperature = s.effective
     many = figures.clip_to_interior(
         gumbel.draws(s.logits, s.temperature, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise)
     )
-    levels = figures.density_levels(gumbel.log_density_on_simplex(many, logits, temperature))
+    levels = figures.density_levels(gumbel.log_density_on_simplex(many, *s.effective))
     x, y, grid = figures.simplex_grid(many)
-    density = gumbel.log_density_on_simplex(grid, logits, temperature)
+    density = gumbel.log_density_on_simplex(grid, *s.effective)
     z, other = draw(s)
     second = {"other": other, "caption": CAPTION + HOLLOW} if compared else {"caption": CAPTION}
-    figure = figures.simplex(z, log_density=(x, y, density), levels=levels, names=NAMES, height=440, **second)
+    return figures.simplex(z, log_density=(x, y, density), levels=levels, names=NAMES, height=440, **second)
+
+
+def show_triangle(s: Settings, compared: bool) -> None:
+    """Show the triangle, which the browser draws while a slider or a dot is dragged."""
+    figure = draw_triangle(s, compared)
     figure["layout"]["dragmode"] = False  # dragging moves a dot
-    plot(
-        figure,
-        key="triangle",
-        module="simplex",
-        still=True,
-        more={"follow": make_preview(s, COMPARED if compared else 0)},
-    )
+    follow = make_preview(s, COMPARED if compared else 0)
+    plot(figure, key="triangle", module="simplex", still=True, more={"follow": follow})
 
 
-def show_strip(s: Settings) -> None:
+def draw_strip(s: Settings) -> Figure:
     """Draw the first draws of the triangle as a strip, as a model's states over time look."""
-    z, _ = draw(s)
     caption = f"The first {STRIP} draws, next to each other: what τ does to a strip of states."
-    plot(figures.state_strips({"draws": z[:STRIP]}, unit="draw", height=84, caption=caption), key="draws", still=True)
+    return figures.state_strips({"draws": draw(s)[0][:STRIP]}, unit="draw", height=84, caption=caption)
 
 
 def make_preview(s: Settings, n_hollow: int) -> dict[str, Any]:
@@ -135,20 +136,23 @@ def make_preview(s: Settings, n_hollow: int) -> dict[str, Any]:
     }
 
 
-def show_winners(s: Settings) -> None:
-    """Show how often each state has the largest proportion."""
+def draw_winners(s: Settings) -> Figure:
+    """Draw how often each state has the largest proportion."""
     expected = gumbel.probabilities(s.logits, s.noise)
     counted = gumbel.winners(s.logits, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise)
-    st.html('<p class="gdm-panel-title">Strongest state</p>')
-    plot(pictures.winners(NAMES, counted, expected, COUNTED), key="winners")
+    return pictures.winners(NAMES, counted, expected, COUNTED)
+
+
+def draw_divergence(s: Settings) -> Figure:
+    """Draw the KL divergence from the second distribution, exact and sampled."""
+    first, second = s.logits / s.noise, s.other / s.noise
+    sampled, error = gumbel.sampled_kl(first, second, TEMPERATURES, SAMPLED, s.seed + 1)
+    return pictures.divergence(TEMPERATURES, sampled, error, gumbel.exact_kl(first, second))
 
 
 def show_divergence(s: Settings) -> None:
-    """Show the KL divergence from the second distribution, exact and sampled."""
-    first, second = s.logits / s.noise, s.other / s.noise
-    sampled, error = gumbel.sampled_kl(first, second, TEMPERATURES, SAMPLED, s.seed + 1)
     with shell.panel("divergence"):
-        plot(pictures.divergence(TEMPERATURES, sampled, error, gumbel.exact_kl(first, second)), key="divergence")
+        plot(draw_divergence(s), key="divergence")
 
 
 def show_equivalence(s: Settings) -> None:
@@ -170,11 +174,24 @@ def show_equivalence(s: Settings) -> None:
 
 
 def show_export(s: Settings) -> None:
-    """Offer the triangle, and a script that repeats the draws."""
+    """Offer all figures, the draws, and a script that repeats them."""
     code = pictures.script(s.logits, s.other, s.temperature, s.noise, s.seed, SHOWN, COMPARED, exports.link())
-    with st.container(horizontal=True):
-        exports.save_picture("triangle", "playground-triangle")
-        download("Python script", code.encode, "playground.py", key="download-script", width="content")
+    exports.download_all("playground.zip", partial(make_files, s, code), key="playground-export")
+    shell.quiet("Figures (SVG, PNG), draws (CSV), script and library.")
+
+
+def make_files(s: Settings, code: str) -> tuple[dict[str, Figure], dict[str, bytes]]:
+    """Return all figures, the draws and the script."""
+    drawn = {
+        "triangle": draw_triangle(s, compared=True),
+        "strip": draw_strip(s),
+        "strongest-state": draw_winners(s),
+        "kl-divergence": draw_divergence(s),
+    }
+    draws = pd.concat(
+        [pd.DataFrame(z, columns=list(NAMES)).assign(distribution=name) for name, z in zip("πφ", draw(s), strict=True)]
+    )
+    return drawn, {"draws.csv": csv(draws), "playground.py": code.encode(), wheel.FILE: wheel.build()}
 
 
 page = shell.frame("playground")
@@ -193,9 +210,10 @@ with page.below:
     places = tabs(list(views), key="about")
 with page.picture:
     show_triangle(chosen, dict(places)[DIVERGENCE].open)
-    show_strip(chosen)
+    plot(draw_strip(chosen), key="draws", still=True)
 with page.card:
-    show_winners(chosen)
+    st.html('<p class="gdm-panel-title">Strongest state</p>')
+    plot(draw_winners(chosen), key="winners")
 with page.below:
     for name, place in places:
         if place.open:

@@ -73,33 +73,37 @@ def script(
     link: str = "",
 ) -> str:  # fmt: skip
     """Return a script that repeats the draws of the page and computes the divergence."""
-    where = f"\n{link}" if link else ""
-    lines = [
-        f'"""Soft states of the Playground. Needs GDM Studio: {INSTALL.replace(chr(34), chr(39))}{where}"""',
-        "",
-        *import_package("from gdm_core.maths.relaxed import gumbel_softmax_kl", INSTALL),
-        "",
-        "from pathlib import Path",
-        "",
-        "import numpy as np",
-        "import torch",
-        "from scipy.special import softmax",
-        "",
-        f"logits = np.array({logits.tolist()})",
-        f"other = np.array({other.tolist()})  # hollow dots",
-        f"temperature, noise = {temperature!r}, {noise!r}",
-        "",
-        "",
-        "def draw(logits, n, seed):",
-        '    """Return soft states [n, 3]."""',
-        "    gumbel = np.random.default_rng(seed).gumbel(size=(n, 3))",
-        "    return softmax((logits + noise * gumbel) / temperature, axis=1)",
-        "",
-        "",
-        f"states = draw(logits, {n}, {seed})",
-        f"hollow = draw(other, {m}, {seed + 2})",
-        "exact = float(gumbel_softmax_kl(torch.from_numpy(logits / noise), torch.from_numpy(other / noise)))",
-        'print(f"divergence {exact:.4f} nats; strongest state: {softmax(logits / noise).round(3)}")',
-        'np.savez(Path(__file__).with_name("playground.npz"), states=states, hollow=hollow)',
-    ]
-    return "\n".join(lines) + "\n"
+    package = "\n".join(import_package("from gdm_core.maths.relaxed import gumbel_softmax_kl", INSTALL))
+    return f'''"""Soft states of the Playground. Needs GDM Studio: {INSTALL}
+{link}"""
+
+import os
+
+{package}
+
+import numpy as np
+import pandas as pd
+import torch
+from gdm_studio.plot import figures, to_plotly
+from scipy.special import softmax
+
+os.chdir(os.path.dirname(os.path.abspath(__file__)))  # files are next to this script
+logits = np.array({logits.tolist()})
+other = np.array({other.tolist()})  # hollow dots
+temperature, noise = {temperature!r}, {noise!r}
+
+
+def draw(logits, n, seed):
+    """Return soft states [n, 3]."""
+    gumbel = np.random.default_rng(seed).gumbel(size=(n, 3))
+    return softmax((logits + noise * gumbel) / temperature, axis=1)
+
+
+states = draw(logits, {n}, {seed})
+hollow = draw(other, {m}, {seed + 2})
+exact = float(gumbel_softmax_kl(torch.from_numpy(logits / noise), torch.from_numpy(other / noise)))
+print(f"divergence {{exact:.4f}} nats; strongest state: {{softmax(logits / noise).round(3)}}")
+for name, z in (("playground", states), ("playground-hollow", hollow)):
+    pd.DataFrame(z, columns=["S1", "S2", "S3"]).to_csv(f"{{name}}.csv", index=False)
+to_plotly(figures.simplex(states, other=hollow)).write_html("playground.html")
+'''

@@ -16,16 +16,17 @@ from gdm_core.study.methods import write_methods
 from gdm_core.study.question import Question
 from gdm_core.study.robustness import describe_robustness
 from gdm_core.study.tables import to_prism, to_wide
-from pages.study import robust, states
+from gdm_studio.plot.figures.base import Figure
+from pages.study import pictures, robust, states
 from pages.study.questions import N_PERMUTATIONS
 from pages.study.sources import OpenStudy
-from pages.ui import exports, settings, shell
+from pages.ui import exports, settings, shell, wheel
 from pages.ui.controls import text
 from pages.ui.downloads import download
 
 
 def panel(opened: OpenStudy, question: Question | None, finding: Finding | None) -> None:
-    """Show the methods paragraph and download buttons; figures are saved with the buttons next to them."""
+    """Show the methods paragraph, the button that saves everything, and single files."""
     found = finding.tests if finding is not None else []
     st.html('<p class="gdm-panel-title">Methods paragraph</p>')
     paragraph = st.container()
@@ -35,20 +36,39 @@ def panel(opened: OpenStudy, question: Question | None, finding: Finding | None)
     if rows is not None and len(rows) > max(1, len(opened.variants)):  # all refits have ended
         methods += f" {describe_robustness(rows)}"
     paragraph.code(methods, language=None, wrap_lines=True)
+    tables, kept = _tables(opened, finding), whole(opened, question)  # now: a download has no session
+    code = script(opened, question).encode()
+
+    def make_files() -> tuple[dict[str, Figure], exports.Files]:
+        files = {f"{key}.csv": make() for key, (_, make) in tables.items()}
+        files |= {"methods.txt": methods.encode(), f"{opened.name}.py": code, f"{opened.name}.study": kept.to_bytes()}
+        return _draw(opened, question, finding), files | {wheel.FILE: wheel.build()}
+
+    exports.download_all(f"{opened.name}.zip", make_files, key="study-export")
+    shell.quiet("Figures (SVG, PNG), tables (CSV), methods, study file, script and library.")
     left, middle, right = st.columns(3, gap="medium")
     with left:
         st.html('<p class="gdm-panel-title">Results</p>')
         download("Methods (text)", methods.encode, f"{opened.name}-methods.txt", key="study-methods")
-        for key, (label, make) in _tables(opened, finding).items():
+        for key, (label, make) in tables.items():
             download(label, make, f"{opened.name}-{key}.csv", key=f"study-{key}-csv")
     with middle:
         st.html('<p class="gdm-panel-title">Study</p>')
-        kept = whole(opened, question)  # now: a download has no session
         download("Study file", kept.to_bytes, f"{opened.name}.study", key="study-file")
         shell.quiet("Everything in one file. Open it here, with Study.open or with gdm study.")
     with right:
         st.html('<p class="gdm-panel-title">Code</p>')
-        download("Python script", lambda: script(opened, question).encode(), f"{opened.name}.py", key="study-script")
+        download("Python script", lambda: code, f"{opened.name}.py", key="study-script")
+
+
+def _draw(opened: OpenStudy, question: Question | None, finding: Finding | None) -> dict[str, Figure]:
+    """Return the strips of all recordings, and the figures of a finished comparison."""
+    drawn = {"recordings": pictures.strips(opened.study, "" if question is None else question.between[0])}
+    if question is not None and finding is not None and finding.table is not None:
+        drawn["subjects"] = pictures.dots(opened.study, question, finding)
+        if finding.flow is not None:
+            drawn["transitions"] = pictures.changes(opened.study, finding.flow)
+    return drawn
 
 
 def _explain_k(opened: OpenStudy) -> Study:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.interpolate import RegularGridInterpolator
@@ -17,9 +18,8 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from gdm_studio.plot.figures.track import barycentric
 from pages.playground import gumbel
-from pages.ui import navigation
+from pages.ui import exports, navigation
 from tests.support.drawn import record
-from tests.support.offered import file_makers
 from tests.support.page import opened
 from tests.support.scripts import run_script
 from tests.support.sliders import slider, sliders
@@ -52,11 +52,14 @@ def test_every_slider_moves_without_an_error(playground):
 
 
 @pytest.mark.bulk
-def test_script_draws_the_dots_of_the_page(tmp_path):
-    app = opened("playground", about="Export", logit1="1.5", tau="0.6", seed="3")
-    printed = run_script(file_makers(app)["playground.py"]().decode(), tmp_path)
-    with np.load(tmp_path / "playground.npz") as file:
-        states, hollow = file["states"], file["hollow"]
+def test_script_draws_the_dots_of_the_page(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(exports, "download_all", lambda name, make, **_: made.append(make()))
+    opened("playground", about="Export", logit1="1.5", tau="0.6", seed="3")
+    drawn, files = made[-1]
+    assert {"triangle", "strip", "strongest-state", "kl-divergence"} == set(drawn)
+    printed = run_script(files["playground.py"].decode(), tmp_path)
+    states, hollow = (pd.read_csv(tmp_path / f"playground{part}.csv").to_numpy() for part in ("", "-hollow"))
     first, second = np.array([1.5, 0.0, -0.5]), np.array([-0.5, 0.5, 0.5])
     np.testing.assert_allclose(states, gumbel.draws(first, 0.6, gumbel.noise(500, 3, 3)), atol=1e-12)
     np.testing.assert_allclose(hollow, gumbel.draws(second, 0.6, gumbel.noise(150, 3, 5)), atol=1e-12)

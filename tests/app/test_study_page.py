@@ -20,6 +20,7 @@ from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
 from gdm_core.study.robustness import list_variants
 from pages.study import checks, export, files, pictures, questions, reading, sources, work
+from pages.ui import exports
 from pages.ui.uploads import Upload
 from tests.support.controls import control
 from tests.support.drawn import record, words
@@ -204,8 +205,13 @@ def test_failed_fit_has_a_reason_and_no_answer(engine):
 
 
 def test_exports_reproduce_the_result(monkeypatch, tmp_path):
+    zips = []
+    monkeypatch.setattr(exports, "download_all", lambda name, make, **_: zips.append(make()))
     app = opened("study", view="Export", animals="4")
     given = {name: make() for name, make in file_makers(app).items()}
+    drawn, packed = zips[-1]
+    assert {"recordings", "subjects", "transitions"} == set(drawn)
+    assert set(given.values()) <= set(packed.values()), "the zip has every single file"
     assert given["simulated-animals-tests.csv"].startswith(b"state,name,mean_control,mean_treated,effect")
     again = Study.from_bytes(given["simulated-animals.study"])
     table = again.compare("usage", "group", n_permutations=PERMUTATIONS)
