@@ -45,8 +45,9 @@ def some_module(
     gamma: float = 0.3,
     recurrent: bool = True,
     posterior: str = "window",
+    tau: float = 0.7,
 ) -> MixtureModule:
-    config = GDMConfig(n_states=k, n_latent=d, stickiness=gamma, stickiness_scale=1.0, posterior="window", n_hidden=4)
+    config = GDMConfig(k, d, tau, gamma, posterior="window", stickiness_scale=1.0, n_hidden=4)
     module = MixtureModule(n, config, deterministic, posterior)
     random = generator(3)
     with torch.no_grad():
@@ -95,7 +96,7 @@ def _observation(module: MixtureModule, rows: Rows) -> tuple[torch.Tensor, torch
 def _evidence(module: MixtureModule, rows: Rows, z: torch.Tensor) -> torch.Tensor:
     """Return log p(y | z) of states [R, K]."""
     drive, known = module.drive(z[None], rows), module.information(rows)
-    return module.log_likelihood(drive, known, module.path(drive, known))
+    return module.log_likelihood(drive, known, module.path(drive, known, generator()))
 
 
 def _dense_evidence(module: MixtureModule, rows: Rows, z: torch.Tensor) -> torch.Tensor:
@@ -126,7 +127,7 @@ def test_path_given_states_equals_dense_conditioning(gaps):
         total = seen @ prior @ seen.T + torch.diag(noise)
         gain = prior @ seen.T @ torch.linalg.inv(total)
         expected = prior_mean + gain @ (y - seen @ prior_mean)
-        path = module.path(module.drive(z[None], rows), module.information(rows))
+        path = module.path(module.drive(z[None], rows), module.information(rows), generator())
         torch.testing.assert_close(path.mean.flatten(), expected)
         torch.testing.assert_close(_evidence(module, rows, z), _dense_evidence(module, rows, z))
         torch.testing.assert_close(_covariance(module, rows, z), prior - gain @ seen @ prior)
@@ -137,7 +138,7 @@ def test_draws_have_the_moments_of_the_path():
     n = 5_000
     z = some_states(3, 3)
     with torch.no_grad():
-        one = module.path(module.drive(z[None], rows), module.information(rows))
+        one = module.path(module.drive(z[None], rows), module.information(rows), generator())
         many = module.path(module.drive(z.expand(n, -1, -1), rows), module.information(rows), generator(1))
         draws = many.draw.reshape(n, 6)
         covariance = _covariance(module, rows, z)
@@ -187,7 +188,8 @@ def test_filter_equals_path_of_past_data():
         for s in range(2):
             for place, origin in enumerate(origins):
                 known = rows.piece(0, int(origin) + 1)
-                found = module.path(module.drive(z[s : s + 1, : origin + 1], known), module.information(known))
+                drive = module.drive(z[s : s + 1, : origin + 1], known)
+                found = module.path(drive, module.information(known), generator())
                 # Later parts start with a run-up instead of the whole past.
                 torch.testing.assert_close(mean[s, place], found.mean[-1], atol=1e-6, rtol=1e-5)
     assert (torch.linalg.eigvalsh(covariance) > 0).all()
@@ -256,18 +258,18 @@ def _by_quadrature(module: MixtureModule, rows: Rows, tau: float) -> tuple[float
 
 @pytest.mark.parametrize(("deterministic", "posterior"), [(False, "previous"), (True, "window")])
 def test_bound_is_below_the_likelihood(deterministic, posterior):
-    module = some_module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False, posterior=posterior)
+    module = some_module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False, posterior=posterior, tau=0.8)
     rows = some_rows(2, n_channels=2)
     with torch.no_grad():
         evidence, _ = _by_quadrature(module, rows, 0.8)
-        reached = bound(module, rows, 0.8, n_samples=200)
+        reached = bound(module, rows, n_samples=200)
     assert reached < evidence
     assert reached > evidence - 10
 
 
 @pytest.mark.parametrize(("y", "log_step"), [(-0.5, 0.5), (0.5, -0.5), (1.5, 0.5)])
 def test_states_equal_the_posterior_mean(log_step, y):
-    module = some_module(k=2, d=1, n=2, recurrent=False, gamma=0.0)
+    module = some_module(k=2, d=1, n=2, recurrent=False, gamma=0.0, tau=0.8)
     rows = make_rows([np.array([[0.3, 0.15], [y, y / 2]])], CPU, torch.float64)
     with torch.no_grad():
         for parameter in (*module.posterior.parameters(), module.offset):
@@ -277,7 +279,7 @@ def test_states_equal_the_posterior_mean(log_step, y):
         module.log_noise.fill_(-1.5)
         module.log_step.fill_(log_step)
         _, exact = _by_quadrature(module, rows, 0.8)
-    torch.testing.assert_close(readout.weighed_states(module, rows, 0.8), exact, atol=0.02, rtol=0)
+    torch.testing.assert_close(readout.weighed_states(module, rows), exact, atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize("posterior", ["window", "previous"])
@@ -285,7 +287,7 @@ def test_states_equal_the_posterior_mean(log_step, y):
 def test_every_parameter_receives_a_gradient(deterministic, posterior):
     module, rows = some_module(deterministic=deterministic, posterior=posterior), some_rows(5, 4, gaps=True)
     noise = gumbel((2, 9, 3), generator(4), torch.float64)
-    mixture_elbo(module, rows, noise, 0.7, generator(6), exact=False).backward()
+    mixture_elbo(module, rows, noise, generator(6), exact=False).backward()
     for name, parameter in module.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
@@ -296,7 +298,7 @@ def test_previous_posterior_starts_as_the_prior():
     noise = gumbel((2, 9, 3), generator(4), torch.float64)
     with torch.no_grad():
         module.posterior.start_from(module.transition, module.initial)
-        z, logits = module.sample_posterior(rows, noise, 0.7)
+        z, logits = module.sample_posterior(rows, noise)
         prior = module.prior_logits(module.projected(rows).expand(2, -1, -1), z, rows)
     torch.testing.assert_close(logits, prior, atol=1e-3, rtol=0)
 
@@ -306,7 +308,7 @@ def test_previous_posterior_ignores_the_present():
     noise = gumbel((2, 9, 3), generator(4), torch.float64)
     moved = replace(rows, past=rows.past + (torch.arange(9) == 5)[:, None])
     with torch.no_grad():
-        before, after = (module.sample_posterior(each, noise, 0.7)[0] for each in (rows, moved))
+        before, after = (module.sample_posterior(each, noise)[0] for each in (rows, moved))
     change = (before - after).abs().amax((0, 2))
     assert (change[:6] == 0).all()
     assert (change[6:8] > 1e-3).all()
@@ -318,7 +320,7 @@ def test_cheap_and_exact_divergences_agree_on_average():
         values = []
         for exact in (True, False):
             noise = gumbel((2000, 6, 3), generator(4), torch.float64)
-            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator(6), exact=exact)))
+            values.append(float(mixture_elbo(module, rows, noise, generator(6), exact=exact)))
     assert values[0] == pytest.approx(values[1], abs=0.3)
 
 
@@ -332,7 +334,7 @@ def test_vanishing_latent_noise_equals_two_levels():
         values = []
         for module in (noisy, exact):
             noise = gumbel((1, 6, 3), generator(4), torch.float64)
-            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator(6), exact=True)))
+            values.append(float(mixture_elbo(module, rows, noise, generator(6), exact=True)))
     assert values[0] == pytest.approx(values[1], abs=1e-2)
 
 
@@ -362,16 +364,16 @@ def test_one_state_equals_a_kalman_filter():
     module, rows = some_module(k=1), some_rows(7)
     with torch.no_grad():
         exact = float(_dense_evidence(module, rows, torch.ones(7, 1, dtype=torch.float64)))
-        assert bound(module, rows, 0.9, n_samples=2) == pytest.approx(exact, abs=1e-8)
+        assert bound(module, rows, n_samples=2) == pytest.approx(exact, abs=1e-8)
 
 
 def test_windows_of_a_trial_estimate_its_bound():
     """Rows that start within a trial have no predecessor, but a window's values keep their scale."""
-    module = some_module()
+    module = some_module(tau=0.9)
     y = np.random.default_rng(1).normal(size=(1200, 3))
     rows = make_rows([y], CPU, torch.float64)
     steps = list(mixture_steps(module, rows, GDMMixtureConfig(temperature=0.9, n_steps=2, batch_size=1100)))
     assert len(steps) == 2
     assert all(step.finite for step in steps)
-    whole = bound(some_module(), rows, 0.9, n_samples=4) / 1200
+    whole = bound(some_module(tau=0.9), rows, n_samples=4) / 1200
     assert steps[0].elbo == pytest.approx(whole, abs=0.1 * abs(whole))

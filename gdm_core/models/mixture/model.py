@@ -96,7 +96,7 @@ class GDMMixtureConfig(SoftConfig):
 
 
 @torch.no_grad()
-def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows, temperature: float) -> None:
+def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows) -> None:
     """Start from a fitted 2-level model: A_k = F S_k, b_k = F b_k, mu_k = F mu_k and C = F^+."""
     projection, dynamics = two.projection.double(), two.dynamics.double()  # [D, N], [K, D + 2, N]
     guess = rows.past @ projection.T  # [R, D]
@@ -121,7 +121,7 @@ def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows, tem
     if module.deterministic:
         # Observations do not correct the path, so R covers the errors of one draw.
         noise = gumbel((len(rows), module.n_states), torch.Generator().manual_seed(0), torch.float64)
-        z, _ = module.sample_posterior(rows, noise[None], temperature)
+        z, _ = module.sample_posterior(rows, noise[None])
         path = determined_path(module.drive(z, rows))
         missed = (rows.y - path @ module.emission.T).square() * known
         module.log_noise.copy_((missed.sum(0) / known.sum(0).clamp_min(1) + 1e-6).sqrt().log())
@@ -148,7 +148,7 @@ def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Ite
         n_rows = max(1, int((batch.age >= 0).sum()))
         noise = gumbel((c.n_samples, len(batch), module.n_states), generator, torch.float64)
         with one_torch_thread():
-            value = mixture_elbo(module, batch, noise, c.temperature, generator, exact=False) / n_rows
+            value = mixture_elbo(module, batch, noise, generator, exact=False) / n_rows
             optimiser.zero_grad(set_to_none=True)
             (-value).backward()
             seen = value.item()
@@ -158,18 +158,18 @@ def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Ite
                 optimiser.step()
                 rows.raise_noise(module.log_noise)
             if index + 1 in (round(JUDGED_FROM * total), total):
-                bounds.append(_judge(module, excerpt, c.temperature))
+                bounds.append(_judge(module, excerpt))
         yield Step(index + 1, total, seen, seen, is_flat(bounds, 2 * excerpt.y.shape[1]))
         if not math.isfinite(seen):
             return
 
 
 @torch.no_grad()
-def _judge(module: MixtureModule, rows: Rows, temperature: float) -> float:
+def _judge(module: MixtureModule, rows: Rows) -> float:
     """Return the bound per sample, always with the same random numbers."""
     generator = torch.Generator().manual_seed(0)
     noise = gumbel((_JUDGED_DRAWS, len(rows), module.n_states), generator, torch.float64)
-    return float(mixture_elbo(module, rows, noise, temperature, generator, exact=False)) / len(rows)
+    return float(mixture_elbo(module, rows, noise, generator, exact=False)) / len(rows)
 
 
 class GDMMixture(SoftModel[MixtureModule]):
@@ -203,7 +203,7 @@ class GDMMixture(SoftModel[MixtureModule]):
         try:
             for progress, two in first_fit(config.two_levels, ys, self.scaler_, self.repeats_):
                 with one_torch_thread():
-                    start_from_two_levels(module, two, rows, config.temperature)
+                    start_from_two_levels(module, two, rows)
                 self._keep(module)
                 yield Progress(progress.step, total, progress.elbo, progress.objective)
         except FitError as error:
@@ -216,7 +216,7 @@ class GDMMixture(SoftModel[MixtureModule]):
         rows = make_rows(ys, _CPU, torch.float64, self._fill)
         two, module = GdmModule(rows.y.shape[1], self.config.two_levels), self._new_module(rows.y.shape[1])
         start_random(two, seed)
-        start_from_two_levels(module, two, rows, self.config.temperature)
+        start_from_two_levels(module, two, rows)
         return module
 
     def _state_noise(self) -> npt.NDArray[np.float64] | None:
@@ -230,17 +230,16 @@ class GDMMixture(SoftModel[MixtureModule]):
         return make_rows([y], _CPU, torch.float64, self._fill)
 
     def _soft_states(self, y: Array) -> Array:
-        return as_numpy(weighed_states(self._net, self._rows(y), self.config.temperature))
+        return as_numpy(weighed_states(self._net, self._rows(y)))
 
     @torch.no_grad()
     def _smoothed_path(self, y: Array) -> torch.Tensor:
         """Return the posterior mean of x [T, D]."""
         module, rows = self._net, self._rows(y)
         if module.deterministic:
-            states = weighed_states(module, rows, self.config.temperature)
+            states = weighed_states(module, rows)
             return determined_path(module.drive(states[None], rows))
-        posterior = module.posterior_logits(rows, self.config.temperature)
-        return smoothed(module, rows, settled_belief(module, rows, posterior, self.config.temperature, sweeps=2)).mean
+        return smoothed(module, rows, settled_belief(module, rows, sweeps=2)).mean
 
     def _reconstruct(self, y: Array) -> Array:
         module = self._net
@@ -250,13 +249,13 @@ class GDMMixture(SoftModel[MixtureModule]):
         return as_numpy(self._smoothed_path(y))
 
     def _bound(self, y: Array) -> float:
-        return bound(self._net, self._rows(y), self.config.temperature)
+        return bound(self._net, self._rows(y))
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         seen = y[: int(origins.max()) + 1]
         rows = make_rows([seen], _CPU, torch.float64, self._fill_causally)
-        return as_numpy(mixture_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
+        return as_numpy(mixture_paths(self._net, rows, origins, horizon, n_paths, seed))
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
-        y, z, x = mixture_sample(self._net, n_samples, self.config.temperature, seed)
+        y, z, x = mixture_sample(self._net, n_samples, seed)
         return as_numpy(y), as_numpy(z), as_numpy(x)

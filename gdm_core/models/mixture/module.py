@@ -45,28 +45,21 @@ class Path(NamedTuple):
 
 
 class _Solve(torch.autograd.Function):
-    """Solve for (J^-1 h, J^-1 (h + e), log |J|); the second is a draw if e ~ N(0, J).
-
-    Forward and backward passes run in float64 on the CPU.
-    """
+    """Solve for (J^-1 h, J^-1 (h + e), log |J|); the second is a draw if e ~ N(0, J)."""
 
     @staticmethod
     def forward(
         ctx: Any, diagonal: Tensor, below: Tensor, linear: Tensor, noise: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        path = GaussianPath(*(part.detach().double().numpy(force=True) for part in (diagonal, below, linear)))
-        both = np.stack([path.linear, path.linear + noise.detach().double().numpy(force=True)], -1)  # [R, D, 2]
-        solved = path.solve(both)
-        ctx.path, ctx.solved, ctx.like = path, solved, linear
-        return (
-            torch.as_tensor(solved[..., 0]).to(linear),
-            torch.as_tensor(solved[..., 1]).to(linear),
-            torch.tensor(path.log_determinant, dtype=linear.dtype, device=linear.device),
-        )
+        path = GaussianPath(*(part.numpy(force=True) for part in (diagonal, below, linear)))
+        both = np.stack([path.linear, path.linear + noise.numpy(force=True)], -1)  # [R, D, 2]
+        ctx.path, ctx.solved = path, path.solve(both)
+        mean, draw = np.moveaxis(ctx.solved, -1, 0)
+        return torch.as_tensor(mean), torch.as_tensor(draw), linear.new_tensor(path.log_determinant)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        of_mean, of_draw, of_determinant = (part.double().numpy(force=True) for part in upstream)
+        of_mean, of_draw, of_determinant = (part.numpy(force=True) for part in upstream)
         pulled = ctx.path.solve(np.stack([of_mean, of_draw], -1))  # [R, D, 2]
         solved = ctx.solved
         diagonal = -pulled @ np.swapaxes(solved, 1, 2)
@@ -77,13 +70,12 @@ class _Solve(torch.autograd.Function):
             diagonal += of_determinant * variance
             below += 2 * of_determinant * lagged
         diagonal = (diagonal + np.swapaxes(diagonal, 1, 2)) / 2
-        linear = pulled.sum(-1)
-        return tuple(torch.as_tensor(part).to(ctx.like) for part in (diagonal, below, linear, pulled[..., 1]))  # type: ignore[return-value]
+        return tuple(map(torch.as_tensor, (diagonal, below, pulled.sum(-1), pulled[..., 1])))  # type: ignore[return-value]
 
 
-def solve_path(diagonal: Tensor, below: Tensor, linear: Tensor, noise: Tensor | None = None) -> Path:
+def solve_path(diagonal: Tensor, below: Tensor, linear: Tensor, noise: Tensor) -> Path:
     """Return the Gaussian of precision blocks [R, D, D] and linear term [R, D]; `noise` ~ N(0, J) gives the draw."""
-    return Path(*_Solve.apply(diagonal, below, linear, torch.zeros_like(linear) if noise is None else noise))
+    return Path(*_Solve.apply(diagonal, below, linear, noise))
 
 
 class Drive(NamedTuple):
@@ -110,6 +102,7 @@ class MixtureModule(nn.Module):
         self, n_channels: int, config: GDMConfig, deterministic: bool = False, posterior: str | None = None
     ) -> None:
         super().__init__()
+        self.config = config
         k, d, n = config.n_states, config.n_dimensions, n_channels
         self.deterministic = deterministic
         self.emission = nn.Parameter(torch.zeros(n, d))  # C
@@ -151,18 +144,20 @@ class MixtureModule(nn.Module):
         result: torch.Tensor = (rows.past - self.offset) @ torch.linalg.solve(gram, self.emission.T).T
         return result
 
-    def sample_posterior(self, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    def sample_posterior(self, rows: Rows, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return samples of z and their logits, [S, R, K] each, from Gumbel noise [S, R, K]."""
-        log_z, logits = self.posterior.sample_log(rows, self.posterior(rows, self.projected(rows)), noise, temperature)
+        base = self.posterior(rows, self.projected(rows))
+        log_z, logits = self.posterior.sample_log(rows, base, noise, self.config.temperature)
         return log_z.exp(), logits
 
     @torch.no_grad()
-    def posterior_logits(self, rows: Rows, temperature: float) -> Tensor:
+    def posterior_logits(self, rows: Rows) -> Tensor:
         """Return the logits [R, K] of each q(z_t), at the mean of z_{t-1} where they depend on it."""
         base: Tensor = self.posterior(rows, self.projected(rows))
         logits = base
         for _ in range(len(rows) if self.posterior.sequential else 0):  # each sweep makes one more row exact
-            updated = self.posterior.logits_given(rows, base, moments(logits, temperature).mean[None])[0]
+            mean = moments(logits, self.config.temperature).mean
+            updated = self.posterior.logits_given(rows, base, mean[None])[0]
             settled = bool((updated - logits).abs().max() < _SETTLED)
             logits = updated
             if settled:
@@ -199,20 +194,15 @@ class MixtureModule(nn.Module):
         roots = counted[..., None] * (precision.sqrt()[:, None] * self.emission)
         return SampleInformation(roots.transpose(1, 2) @ roots, (weight * residual) @ self.emission, constant, roots)
 
-    def path(self, drive: Drive, samples: SampleInformation, generator: torch.Generator | None = None) -> Path:
-        """Return q(x | z) [S R, D] of all samples; with a generator also a draw.
+    def path(self, drive: Drive, samples: SampleInformation, generator: torch.Generator) -> Path:
+        """Return q(x | z) [S R, D] of all samples, and a draw.
 
         J is a sum of outer products, one for each step of x and one for each observation. Their square roots times
         normal noise have covariance J, so J^-1 (h + noise) is a draw.
         """
         diagonal, below, linear = precision_blocks(drive, samples)
-        if generator is None:
-            return solve_path(diagonal, below, linear)
-        copies = len(linear) // len(samples.linear)
-        step = torch.randn(linear.shape, generator=generator, dtype=linear.dtype, device=linear.device)
-        step = step / drive.precision.sqrt()
-        shape = (copies, *samples.roots.shape[:2])
-        seen = torch.randn(shape, generator=generator, dtype=linear.dtype, device=linear.device)
+        step = normal(linear.shape, generator) / drive.precision.sqrt()
+        seen = normal((len(linear) // len(samples.linear), *samples.roots.shape[:2]), generator)
         seen = torch.einsum("srn,rnd->srd", seen, samples.roots).flatten(0, 1)
         noise = drive.precision * step - _towards_previous(drive, step) + seen
         return solve_path(diagonal, below, linear, noise)
@@ -244,6 +234,11 @@ def _towards_previous(drive: Drive, offset: Tensor) -> Tensor:
     """Return A' Q^-1 offset [S R, D] of the next row."""
     weighted = drive.precision[..., None] * drive.matrix
     return led((weighted.mT @ offset[..., None])[..., 0])
+
+
+def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Return standard normal noise."""
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 def led(values: Tensor) -> Tensor:
@@ -280,14 +275,12 @@ def _likelihood_and_path(
     return module.log_likelihood(drive, samples, path), path.draw.reshape(len(z), len(rows), -1)
 
 
-def mixture_elbo(
-    module: MixtureModule, rows: Rows, noise: Tensor, temperature: float, generator: torch.Generator, exact: bool
-) -> Tensor:
+def mixture_elbo(module: MixtureModule, rows: Rows, noise: Tensor, generator: torch.Generator, exact: bool) -> Tensor:
     """Return an unbiased estimate [] of the rows' ELBO from Gumbel noise [S, R, K].
 
     exact  divergences by quadrature, for reports; otherwise from one draw each, for training
     """
-    z, posterior = module.sample_posterior(rows, noise, temperature)
+    z, posterior = module.sample_posterior(rows, noise)
     fit, x = _likelihood_and_path(module, rows, z, generator)
     prior = module.prior_logits(x, z, rows)
     weights = torch.log_softmax(-noise, -1)
@@ -298,11 +291,11 @@ def mixture_elbo(
 
 
 @torch.no_grad()
-def bound(module: MixtureModule, rows: Rows, temperature: float, n_samples: int = 16, seed: int = 0) -> float:
+def bound(module: MixtureModule, rows: Rows, n_samples: int = 16, seed: int = 0) -> float:
     """Return the ELBO of whole trials in nats, averaged over samples."""
     generator = torch.Generator().manual_seed(seed)
     total = 0.0
     for _ in range(n_samples):  # one at a time to bound memory
         noise = gumbel((1, len(rows), module.n_states), generator, torch.float64)[..., roles(module.dynamics)]
-        total += float(mixture_elbo(module, rows, noise, temperature, generator, exact=True))
+        total += float(mixture_elbo(module, rows, noise, generator, exact=True))
     return total / n_samples

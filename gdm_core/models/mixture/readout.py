@@ -9,7 +9,6 @@ Forecasts start from the filtered path for each of several draws of the states.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from gdm_core.maths.gaussian import GaussianPath
 from gdm_core.maths.gru import find_starts
-from gdm_core.maths.relaxed import gumbel, log_sample, moments
+from gdm_core.maths.relaxed import gumbel, log_sample, moments, sampled_kl
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.module import roles
 from gdm_core.models.gdm.readout import even_points
@@ -28,6 +27,7 @@ from gdm_core.models.mixture.module import (
     MixtureModule,
     from_next_row,
     led,
+    normal,
     precision_blocks,
 )
 
@@ -119,21 +119,8 @@ def log_carry(cavity: Cavity, drive: Drive, n_samples: int) -> Tensor:
     return result
 
 
-def log_ratio(prior: Tensor, posterior: Tensor, noise: Tensor) -> Tensor:
-    """Return log p(z) / q(z) [S, R] at the draws of q with this noise."""
-    delta = prior - posterior
-    k = delta.shape[-1]
-    return delta.sum(-1) - k * (torch.logsumexp(delta - noise, -1) - torch.logsumexp(-noise, -1))
-
-
-@lru_cache(maxsize=16)
-def _even_noise(k: int) -> Tensor:
-    """Return Gumbel noise [S, K] from a low-discrepancy sequence."""
-    return torch.as_tensor(-np.log(-np.log(np.clip(even_points(_DRAWS, k), 1e-9, 1 - 1e-9))))
-
-
 @torch.no_grad()
-def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief | None, temperature: float) -> Belief:
+def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief | None) -> Belief:
     """Return an improved belief from the path and cavities of the previous one, or that of q alone without one."""
     if belief is None:
         cavity, prior, x = None, posterior, module.projected(rows)
@@ -142,18 +129,20 @@ def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief |
         cavity = cavities(rows, found)
         prior = module.prior_logits(found.mean[None], belief.states[None], rows)[0]
         x = found.mean
-    noise = _even_noise(module.n_states)[:, roles(module.dynamics)].to(module.dynamics)[:, None]
+    uniform = even_points(_DRAWS, module.n_states)[:, None, roles(module.dynamics).numpy()]
+    noise = torch.as_tensor(-np.log(-np.log(np.clip(uniform, 1e-9, 1 - 1e-9))))  # [S, 1, K]
+    log_weights = torch.log_softmax(-noise, -1)
     new, before = find_starts(rows), shift(x, 1)
     parts = []
     for begin in range(0, len(rows), _CHUNK_ROWS):
         part = slice(begin, begin + _CHUNK_ROWS)
         here = rows.piece(begin, min(begin + _CHUNK_ROWS, len(rows)))
-        z = log_sample(posterior[part], temperature, noise).exp()
+        z = log_sample(posterior[part], module.config.temperature, noise).exp()
         drive = module.drive(z, here, new[part])
         weight = torch.full(z.shape[:2], 1 / _DRAWS, dtype=z.dtype, device=z.device)
         if cavity is not None:
             carry = log_carry(Cavity(*(end[part] for end in cavity)), drive, _DRAWS)
-            weight = torch.softmax(carry + log_ratio(prior[part], posterior[part], noise), 0)
+            weight = torch.softmax(carry - sampled_kl(prior[part] - posterior[part], log_weights), 0)
         step = (drive.matrix.reshape(*z.shape[:2], *drive.matrix.shape[1:]) @ before[part, :, None])[..., 0]
         step = step + drive.offset.reshape(step.shape)
         mean = torch.einsum("sr,srd->rd", weight, step)
@@ -163,20 +152,19 @@ def weigh(module: MixtureModule, rows: Rows, posterior: Tensor, belief: Belief |
 
 
 @torch.no_grad()
-def weighed_states(module: MixtureModule, rows: Rows, temperature: float) -> Tensor:
+def weighed_states(module: MixtureModule, rows: Rows) -> Tensor:
     """Return the posterior mean [R, K] of the soft states, with q as the proposal; of q alone if x has no noise."""
-    posterior = module.posterior_logits(rows, temperature)
     if module.deterministic:
-        return moments(posterior, temperature).mean
-    return settled_belief(module, rows, posterior, temperature, _SWEEPS).states
+        return moments(module.posterior_logits(rows), module.config.temperature).mean
+    return settled_belief(module, rows, _SWEEPS).states
 
 
-def settled_belief(module: MixtureModule, rows: Rows, posterior: Tensor, temperature: float, sweeps: int) -> Belief:
+def settled_belief(module: MixtureModule, rows: Rows, sweeps: int) -> Belief:
     """Return the belief after some sweeps."""
-    belief = None
-    for _ in range(sweeps + 1):
-        belief = weigh(module, rows, posterior, belief, temperature)
-    assert belief is not None
+    posterior = module.posterior_logits(rows)
+    belief = weigh(module, rows, posterior, None)
+    for _ in range(sweeps):
+        belief = weigh(module, rows, posterior, belief)
     return belief
 
 
@@ -190,7 +178,6 @@ def mixture_paths(
     origins: npt.NDArray[np.int64],
     horizon: int,
     n_paths: int,
-    temperature: float,
     seed: int,
 ) -> Tensor:
     """Return forecasts [P, O, H, N] with observation noise; those from origin t depend on y[..t] only."""
@@ -199,16 +186,15 @@ def mixture_paths(
     # Row by row from a separate generator: later rows change nothing before them.
     noise = gumbel((len(rows), draws, module.n_states), torch.Generator().manual_seed(seed + 1), rows.y.dtype)
     noise = noise.transpose(0, 1)
-    states, _ = module.sample_posterior(rows, noise, temperature)  # [S, R, K]
+    states, _ = module.sample_posterior(rows, noise)  # [S, R, K]
     mean, covariance = filtered(module, rows, states, origins)
     which = torch.arange(n_paths) % draws
     root = torch.linalg.cholesky(covariance + 1e-12 * torch.eye(module.n_latent, dtype=mean.dtype))
     z = states[:, torch.as_tensor(origins)][which]  # [P, O, K]
-    normal = _normal((*z.shape[:-1], module.n_latent), generator)
-    x = mean[which] + (root[which] @ normal[..., None])[..., 0]
+    x = mean[which] + (root[which] @ normal((*z.shape[:-1], module.n_latent, 1), generator))[..., 0]
     steps = []
     for _ in range(horizon):
-        z, x = _advance(module, z, x, temperature, generator)
+        z, x = _advance(module, z, x, generator)
         steps.append(_emit(module, x, generator))
     return torch.stack(steps, 2)
 
@@ -241,38 +227,30 @@ def filtered(
     return (covariance @ linear[at])[..., 0], covariance
 
 
-def _advance(
-    module: MixtureModule, z: Tensor, x: Tensor, temperature: float, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def _advance(module: MixtureModule, z: Tensor, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Sample the next states [..., K] and positions [..., D]."""
     logits = module.transition.logits(x @ module.transition.weight + module.transition.bias, z)
-    z = log_sample(logits, temperature, gumbel(logits.shape, generator, logits.dtype)).exp()
+    z = log_sample(logits, module.config.temperature, gumbel(logits.shape, generator, logits.dtype)).exp()
     ready = torch.cat([x, torch.ones_like(x[..., :1]), torch.zeros_like(x[..., :1])], -1)  # [..., D + 2]
     mean = (z[..., :, None] * ready[..., None, :]).flatten(-2) @ module.dynamics.flatten(0, 1)
-    return z, mean + module.step_deviation(z) * _normal(x.shape, generator)
+    return z, mean + module.step_deviation(z) * normal(x.shape, generator)
 
 
 def _emit(module: MixtureModule, x: Tensor, generator: torch.Generator) -> Tensor:
     mean = x @ module.emission.T + module.offset
-    return mean + _normal(mean.shape, generator) / module.noise_precision().sqrt()
-
-
-def _normal(shape: tuple[int, ...] | torch.Size, generator: torch.Generator) -> Tensor:
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
+    return mean + normal(mean.shape, generator) / module.noise_precision().sqrt()
 
 
 @torch.no_grad()
-def mixture_sample(
-    module: MixtureModule, n_samples: int, temperature: float, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def mixture_sample(module: MixtureModule, n_samples: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Sample y [T, N], z [T, K] and x [T, D] from the model."""
     generator = torch.Generator().manual_seed(seed)
     noise = gumbel((module.n_states,), generator, torch.float64)
-    z = log_sample(module.initial, temperature, noise).exp()
-    x = z @ module.dynamics[:, -1] + module.step_deviation(z) * _normal((module.n_latent,), generator)
+    z = log_sample(module.initial, module.config.temperature, noise).exp()
+    x = z @ module.dynamics[:, -1] + module.step_deviation(z) * normal((module.n_latent,), generator)
     zs, xs = [z], [x]
     for _ in range(n_samples - 1):
-        z, x = _advance(module, z, x, temperature, generator)
+        z, x = _advance(module, z, x, generator)
         zs.append(z)
         xs.append(x)
     path = torch.stack(xs)
