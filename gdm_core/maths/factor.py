@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gdm_core.compiled import as_floats, switching
 from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaps import interpolate_gaps
-from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
+from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, add_steps
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -74,24 +74,16 @@ class FactorModel:
         """Run one EM iteration."""
         path = self._path(observed)
         emission = regress_emission(observed, path.mean, path.variance)
-        own = np.diagonal(path.variance, axis1=1, axis2=2)
-        cross = np.diagonal(path.cross, axis1=1, axis2=2)
-        squares = np.diff(path.mean, axis=0) ** 2 + own[1:] + own[:-1] - 2 * cross[1:]
-        inside = ~observed.starts[1:]
-        step = squares[inside].mean(axis=0) if inside.any() else self.step
+        squares = path.step_squares(observed.starts)
+        step = squares.mean(axis=0) if len(squares) else self.step
         return FactorModel(emission.loadings, emission.offset, emission.noise, np.maximum(step, _MIN_STEP))
 
     def _path(self, observed: Observed) -> GaussianPath:
         """Return the posterior of the path over the concatenated recordings."""
         precision, linear = self._emission.information(observed)
-        d = len(self.step)
-        follows = (~observed.starts).astype(np.float64)
-        followed = np.append(follows[1:], 0.0)
         below = np.zeros_like(precision)
-        every = np.arange(d)
-        below[:, every, every] = -follows[:, None] / self.step
-        precision[:, every, every] += (follows + followed)[:, None] / self.step
-        precision[:, every, every] += _START_PRECISION * observed.starts[:, None]
+        precision[observed.starts] += _START_PRECISION * np.eye(len(self.step))
+        add_steps(precision, below, ~observed.starts[:, None] / self.step)
         return GaussianPath(precision, below, linear)
 
     def smooth(self, y: npt.NDArray[Any]) -> tuple[Float, Float]:

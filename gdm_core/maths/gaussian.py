@@ -17,6 +17,7 @@ from gdm_core.compiled import as_floats, gaussians
 from gdm_core.errors import FitError
 
 Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -89,6 +90,13 @@ class GaussianPath:
         """Var(x_t) [T, D, D], and Cov(x_t, x_{t-1}) [T, D, D] with a zero first block."""
         return gaussians.covariances(*self.factor)
 
+    def step_squares(self, starts: Bool, carry: Float | float = 1.0, level: Float | float = 0.0) -> Float:
+        """Return E[(x_t - carry x_{t-1} - level)^2] [T - starts, D] of every dimension by itself."""
+        own, both = (np.diagonal(part, axis1=1, axis2=2) for part in self.covariances)
+        gap = self.mean[1:] - carry * self.mean[:-1] - level
+        spread = own[1:] + carry**2 * own[:-1] - 2 * carry * both[1:]
+        return np.asarray((gap**2 + np.maximum(spread, 0.0))[~starts[1:]])
+
     def times(self, x: Float) -> Float:
         """Return J x [T, D]."""
         result: Float = np.einsum("tij,tj->ti", self.diagonal, x)
@@ -111,6 +119,24 @@ class GaussianPath:
             self.below + share * (other.below - self.below),
             self.linear + share * (other.linear - self.linear),
         )
+
+
+def add_steps(diagonal: Float, below: Float, precision: Float, carry: Float | float = 1.0) -> None:
+    """Add steps x_t ~ N(carry x_{t-1}, 1 / precision) of each dimension to blocks of J; `precision` [T, D] is 0 at starts."""
+    own = np.arange(precision.shape[1])
+    diagonal[:, own, own] += precision
+    diagonal[:-1, own, own] += carry**2 * precision[1:]
+    below[:, own, own] -= carry * precision
+
+
+def add_joint_steps(diagonal: Float, below: Float, linear: Float, forms: Float) -> None:
+    """Add quadratic forms [T, M, M] in [x_t, x_{t-1}, 1] to blocks of J and h, where x has M // 2 dimensions."""
+    d = forms.shape[1] // 2
+    diagonal += forms[:, :d, :d]
+    diagonal[:-1] += forms[1:, d : 2 * d, d : 2 * d]
+    below += forms[:, :d, d : 2 * d]
+    linear -= forms[:, :d, -1]
+    linear[:-1] -= forms[1:, d : 2 * d, -1]
 
 
 def products(left: Float, right: Float) -> Float:

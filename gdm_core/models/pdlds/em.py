@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import gammaln, ndtr
 
 from gdm_core.maths.emission import Emission, Observed, regress_emission
-from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
+from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, add_joint_steps, add_steps, joint_moments
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.base import Array
 from gdm_core.models.em import CLEAR_GAIN, EM, EMConfig, settle
@@ -115,14 +115,7 @@ class CoefficientPosterior(GaussianPath):
 
     def squares(self, p: Parameters, starts: Bool) -> Float:
         """Return E[e^2] of every step [T - starts, K]."""
-        mean = self.mean
-        inside = ~starts[1:]
-        gap = (mean[1:] - p.carry * mean[:-1] - p.level)[inside]
-        own = np.diagonal(self.variance, axis1=1, axis2=2)
-        both = np.diagonal(self.cross, axis1=1, axis2=2)[1:]
-        spread = (own[1:] + p.carry**2 * own[:-1] - 2 * p.carry * both)[inside]
-        result: Float = gap**2 + np.maximum(spread, 0.0)
-        return result
+        return self.step_squares(starts, p.carry, p.level)
 
     def shares(self) -> Float:
         """Return soft states [T, K]: each operator's share of the expected positive parts of all coefficients."""
@@ -208,17 +201,8 @@ def _start_terms(mean: Float, variance: Float, starts: Bool) -> float:
     return -0.5 * (float(squares) + mean[starts].size * LOG_2PI)
 
 
-def _drift_squares(p: Parameters, x: PathPosterior, starts: Bool) -> Float:
-    """Return E[(b_t - b_{t-1})^2] [T - starts, D]."""
-    d, inside = len(p.drift), ~starts[1:]
-    own = np.diagonal(x.variance, axis1=1, axis2=2)[:, d:]
-    both = np.diagonal(x.cross, axis1=1, axis2=2)[1:, d:]
-    result: Float = (np.diff(x.mean[:, d:], axis=0) ** 2 + own[1:] + own[:-1] - 2 * both)[inside]
-    return result
-
-
 def _drift_terms(p: Parameters, x: PathPosterior, starts: Bool) -> float:
-    squares = _drift_squares(p, x, starts)
+    squares = x.step_squares(starts)[:, len(p.drift) :]
     return -0.5 * float((squares / p.drift + LOG_2PI + np.log(p.drift)).sum())
 
 
@@ -226,31 +210,22 @@ def _drift_terms(p: Parameters, x: PathPosterior, starts: Bool) -> float:
 def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, second: Float) -> PathPosterior:
     """Return q(s) given first [T, K] and second [T, K, K] moments of the coefficients."""
     diagonal, linear = p.path_emission.information(observed)
-    (n, size), d = linear.shape, len(p.noise)
+    n, d = len(linear), len(p.noise)
     base, single, square = whiten_operators(p)
     k, m = len(single), base.shape[0]
     once = (mean @ single.reshape(k, m * m)).reshape(n, m, m)
-    mixed = (
-        base - once - np.swapaxes(once, 1, 2) + (second.reshape(n, k * k) @ square.reshape(k * k, -1)).reshape(n, m, m)
-    )
+    twice = (second.reshape(n, k * k) @ square.reshape(k * k, -1)).reshape(n, m, m)
+    mixed = base - once - np.swapaxes(once, 1, 2) + twice
     mixed[observed.starts] = 0.0
-    below = np.zeros((n, size, size))
-    below[:, :d, :d] = mixed[:, :d, d : 2 * d]
-    diagonal[:, :d, :d] += mixed[:, :d, :d]
-    diagonal[:-1, :d, :d] += mixed[1:, d : 2 * d, d : 2 * d]
-    linear[:, :d] -= mixed[:, :d, -1]
-    linear[:-1, :d] -= mixed[1:, d : 2 * d, -1]
-    diagonal[observed.starts] += np.eye(size)
-    inside, own = ~observed.starts, np.arange(d, size)
-    coupling = inside[:, None] / p.drift
-    diagonal[:, own, own] += coupling
-    diagonal[:-1, own, own] += coupling[1:]
-    below[:, own, own] = -coupling
+    below = np.zeros_like(diagonal)
+    add_joint_steps(diagonal[:, :d, :d], below[:, :d, :d], linear[:, :d], mixed)
+    diagonal[observed.starts] += np.eye(2 * d)
+    add_steps(diagonal[:, d:, d:], below[:, d:, d:], ~observed.starts[:, None] / p.drift)
     return PathPosterior(diagonal, below, linear, d)
 
 
 def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, weights: Float) -> CoefficientPosterior:
-    """Return q(c) given the path's moments [T, M, M] and E[1 / v] of every step [T - starts, K]."""
+    """Return q(c) given the path's moments [T, M, M] and E[1 / v] of every step, [T - starts, K] or [K]."""
     _, single, square = whiten_operators(p)
     k, m = len(single), single.shape[1]
     n, starts = len(moments), observed.starts
@@ -258,13 +233,10 @@ def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, w
     linear = flat @ single.reshape(k, m * m).T
     diagonal = (flat @ square.reshape(k * k, m * m).T).reshape(n, k, k)
     diagonal = (diagonal + np.swapaxes(diagonal, 1, 2)) / 2
-    tie = np.zeros((n, k))
+    tie, below = np.zeros((n, k)), np.zeros((n, k, k))
     tie[~starts] = weights
-    own = np.arange(k)
-    diagonal[:, own, own] += tie + starts[:, None]
-    diagonal[:-1, own, own] += p.carry**2 * tie[1:]
-    below = np.zeros((n, k, k))
-    below[:, own, own] = -p.carry * tie
+    diagonal[starts] += np.eye(k)
+    add_steps(diagonal, below, tie, p.carry)
     linear += p.level * tie
     linear[:-1] -= p.carry * p.level * tie[1:]
     return CoefficientPosterior(diagonal, below, linear)
@@ -322,7 +294,7 @@ def m_step(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c:
     operators, noise = fit_operators(p, prior, x, c, observed.starts)
     reach = p.reach
     emission = regress_emission(observed, x.mean @ reach.T, reach @ x.variance @ reach.T)
-    squares = _drift_squares(p, x, observed.starts)
+    squares = x.step_squares(observed.starts)[:, len(p.drift) :]
     drift = (squares.sum(axis=0) + 2 * DRIFT_RATE) / (len(squares) + 2 * DRIFT_SHAPE + 2)
     p = replace(p, emission=emission, operators=operators, noise=noise, drift=drift)
     return fit_steps(p, prior, c, observed.starts)
@@ -340,19 +312,12 @@ def update(observed: Observed, p: Parameters, prior: Prior, now: Posterior) -> P
 def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterior:
     """Return a first posterior: a random-walk path with steps as wide as the parameters allow, then coefficients."""
     diagonal, linear = p.path_emission.information(observed)
-    (n, size), d = linear.shape, len(p.noise)
-    tie = np.zeros((n, size))
-    tie[~observed.starts, :d] = 1.0 / np.diagonal(p.noise + _typical_move(p))
-    tie[~observed.starts, d:] = 1.0 / p.drift
-    own = np.arange(size)
-    below = np.zeros((n, size, size))
-    diagonal[:, own, own] += tie + observed.starts[:, None]
-    diagonal[:-1, own, own] += tie[1:]
-    below[:, own, own] = -tie
-    x = PathPosterior(diagonal, below, linear, d)
-    steps = n - int(observed.starts.sum())
-    weights = np.broadcast_to(1.0 / p.jump, (steps, len(p.jump)))
-    c = coefficients_given_path(observed, p, x.moments, weights)
+    below = np.zeros_like(diagonal)
+    diagonal[observed.starts] += np.eye(linear.shape[1])
+    width = np.concatenate([np.diagonal(p.noise + _typical_move(p)), p.drift])
+    add_steps(diagonal, below, ~observed.starts[:, None] / width)
+    x = PathPosterior(diagonal, below, linear, len(p.noise))
+    c = coefficients_given_path(observed, p, x.moments, 1.0 / p.jump)
     return Posterior(x, c, bound(observed, p, prior, x, c))
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed, regress_emission
-from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
+from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, add_joint_steps
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.em import EM, settle
 from gdm_core.models.switching.arhmm_em import ArhmmEM
@@ -103,19 +103,20 @@ def infer_states(observed: Observed, p: SLDSParameters, x: GaussianPath, terms: 
 def quadratic_part(observed: Observed, p: SLDSParameters, chain: hmm.ChainPosterior) -> GaussianPath:
     """Return the part of E_q(z)[log p(x, z, y)] that is quadratic in x: all but recurrent transitions."""
     diagonal, linear = p.emission.information(observed)
-    n, d = linear.shape
-    start_precision = np.linalg.inv(p.start_covariance)
-    diagonal[observed.starts] += start_precision
-    linear[observed.starts] += start_precision @ p.start_mean
+    _add_starts(observed, p, diagonal, linear)
     forms, _ = p.dynamics.quadratic
     m = forms.shape[1]
     weights = np.where(observed.starts[:, None], 0.0, chain.states)
-    mixed = (weights @ forms.reshape(-1, m * m)).reshape(n, m, m)
-    diagonal += mixed[:, :d, :d]
-    diagonal[:-1] += mixed[1:, d : 2 * d, d : 2 * d]
-    linear -= mixed[:, :d, -1]
-    linear[:-1] -= mixed[1:, d : 2 * d, -1]
-    return GaussianPath(diagonal, mixed[:, :d, d : 2 * d].copy(), linear)
+    below = np.zeros_like(diagonal)
+    add_joint_steps(diagonal, below, linear, (weights @ forms.reshape(-1, m * m)).reshape(-1, m, m))
+    return GaussianPath(diagonal, below, linear)
+
+
+def _add_starts(observed: Observed, p: SLDSParameters, diagonal: Float, linear: Float) -> None:
+    """Add the distribution of first samples."""
+    precision = np.linalg.inv(p.start_covariance)
+    diagonal[observed.starts] += precision
+    linear[observed.starts] += precision @ p.start_mean
 
 
 def log_joint(
@@ -225,9 +226,7 @@ def _random_walk_path(observed: Observed, p: SLDSParameters) -> tuple[Float, Flo
     steps = p.dynamics.covariance + b[:, :, None] * b[:, None, :]
     walk = np.linalg.inv((steps + drift @ p.start_covariance @ np.swapaxes(drift, 1, 2)).mean(axis=0))
     diagonal, linear = p.emission.information(observed)
-    first = np.linalg.inv(p.start_covariance)
-    diagonal[observed.starts] += first
-    linear[observed.starts] += first @ p.start_mean
+    _add_starts(observed, p, diagonal, linear)
     below = np.tile(-walk, (len(linear), 1, 1))
     below[observed.starts] = 0.0
     diagonal -= below
