@@ -69,8 +69,7 @@ class Forecast:
         """Return the forecast in other units: values times `scale` [N] plus `center` [N]."""
 
         def undo(values: Array) -> Array:
-            result: Array = (values * scale + center).astype(center.dtype)
-            return result
+            return (values * scale + center).astype(center.dtype)
 
         edges = undo(self.lower), undo(self.upper)
         return Forecast(self.origins, undo(self.mean), *edges, undo(self.median), self.std * scale)
@@ -88,8 +87,7 @@ class Forecast:
         certain = carry_forward(y, np.nan)[rows[origins]].astype(np.float32)[:, None]  # [O, 1, N]
 
         def gather(values: Array, known: Array) -> Array:
-            moved: Array = np.where((ahead == 0)[..., None], known, values[..., at, np.maximum(ahead - 1, 0), :])
-            return moved
+            return np.where((ahead == 0)[..., None], known, values[..., at, np.maximum(ahead - 1, 0), :])
 
         edges = gather(self.lower, certain), gather(self.upper, certain)
         std = gather(self.std, np.zeros_like(certain))
@@ -111,8 +109,7 @@ class Forecast:
 
         low_score, high_score = ndtri(levels[high - 1]), ndtri(levels[high])
         weight = np.float32((ndtri(q) - low_score) / (high_score - low_score))
-        result: Array = edges[high - 1] * (1 - weight) + edges[high] * weight
-        return result
+        return edges[high - 1] * (1 - weight) + edges[high] * weight
 
     def interval(self, coverage: float) -> tuple[Array, Array]:
         """Return the lower and upper bound [O, H, N] of the central interval.
@@ -126,8 +123,7 @@ def outcomes(y: npt.NDArray[Any], origins: npt.NDArray[np.int64], horizon: int) 
     """Return the observations [O, H, N] after each origin; NaN past the end."""
     index = origins[:, None] + np.arange(1, horizon + 1)
     dtype = y.dtype if y.dtype == np.float64 else np.float32
-    result: Array = np.where((index < len(y))[..., None], y[np.minimum(index, len(y) - 1)], np.nan).astype(dtype)
-    return result
+    return np.where((index < len(y))[..., None], y[np.minimum(index, len(y) - 1)], np.nan).astype(dtype)
 
 
 def rows_ahead(rows: npt.NDArray[np.int64], origins: npt.NDArray[np.int64], horizon: int) -> npt.NDArray[np.int64]:
@@ -287,8 +283,7 @@ def coverage(predicted: Forecast, y: npt.NDArray[Any], level: float = 0.9) -> Ar
     low, high = predicted.interval(level)
     known = np.isfinite(truth) & np.isfinite(low)
     inside = (truth >= low) & (truth <= high) & known
-    share: Array = (inside.sum(axis=(0, 2)) / np.maximum(known.sum(axis=(0, 2)), 1)).astype(np.float32)
-    return share
+    return (inside.sum(axis=(0, 2)) / np.maximum(known.sum(axis=(0, 2)), 1)).astype(np.float32)
 
 
 def width(predicted: Forecast, level: float = 0.9) -> Array:
@@ -299,5 +294,4 @@ def width(predicted: Forecast, level: float = 0.9) -> Array:
     """
     low, high = predicted.interval(level)
     known = np.isfinite(high - low)
-    found: Array = np.where(known, high - low, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return found
+    return np.where(known, high - low, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)

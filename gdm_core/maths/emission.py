@@ -97,8 +97,7 @@ class Emission:
         """Return C' R^-1 C [T, D, D] over the observed channels of each sample."""
         d = self.loadings.shape[1]
         outer = self.loadings[:, :, None] * self.loadings[:, None, :] / self.noise[:, None, None]
-        result: Float = (mask @ outer.reshape(-1, d * d)).reshape(-1, d, d)
-        return result
+        return (mask @ outer.reshape(-1, d * d)).reshape(-1, d, d)
 
     def information(self, observed: Observed) -> tuple[Float, Float]:
         """Return the likelihood of each latent: precision C' R^-1 C [T, D, D] and linear term C' R^-1 (y - d) [T, D]."""

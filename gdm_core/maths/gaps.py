@@ -82,8 +82,7 @@ def moving_mean(values: npt.NDArray[Any], width: int) -> npt.NDArray[np.float64]
     """Return the centred moving average [T, N] over `width` samples; fewer at the ends."""
     total, at = running_sum(values), np.arange(len(values))
     first, last = np.maximum(at - width // 2, 0), np.minimum(at - width // 2 + width, len(values))
-    mean: npt.NDArray[np.float64] = (total[last] - total[first]) / (last - first)[:, None]
-    return mean
+    return (total[last] - total[first]) / (last - first)[:, None]
 
 
 # ---- calibration by artificial gaps -----------------------------------------------------------------------------------

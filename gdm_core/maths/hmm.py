@@ -55,14 +55,12 @@ class ChainPosterior:
     @cached_property
     def reached(self) -> Float:
         """Probabilities [T, K] of the next state of each step."""
-        reached: Float = self.pairs[:, 0] if self.pairs.shape[1] == 1 else np.einsum("trk->tk", self.pairs)
-        return reached
+        return self.pairs[:, 0] if self.pairs.shape[1] == 1 else np.einsum("trk->tk", self.pairs)
 
     @cached_property
     def counts(self) -> Float:
         """Expected numbers [R, K] of transitions."""
-        counts: Float = self.pairs.sum(axis=0)
-        return counts
+        return self.pairs.sum(axis=0)
 
 
 def row_max(values: Float) -> Float:
@@ -75,8 +73,7 @@ def row_max(values: Float) -> Float:
 
 def row_sum(values: Float) -> Float:
     """Return the sum over a short last axis, faster than numpy."""
-    result: Float = np.einsum("...k->...", values)
-    return result
+    return np.einsum("...k->...", values)
 
 
 def softmax(log_weights: Float) -> tuple[Float, Float]:
@@ -142,5 +139,4 @@ def _prepare(log_likelihoods: Float, log_initial: Float, log_transitions: Float)
 def sample_index(log_weights: npt.NDArray[Any], rng: np.random.Generator) -> npt.NDArray[np.int64]:
     """Sample an index from each row of unnormalised log-probabilities [..., K]."""
     noise = rng.exponential(size=log_weights.shape)
-    result: npt.NDArray[np.int64] = np.argmax(log_weights - np.log(noise), axis=-1)
-    return result
+    return np.argmax(log_weights - np.log(noise), axis=-1)

@@ -97,8 +97,7 @@ class ComponentScores:
 
     def project(self, filled: Float) -> Float:
         """Return the scores [T, D] of complete observations [T, N]."""
-        result: Float = (filled - self.center) @ (self.weight[:, None] * self.basis) / self.scale
-        return result
+        return (filled - self.center) @ (self.weight[:, None] * self.basis) / self.scale
 
     def project_covariance(self, variance: Float) -> Float:
         """Return the covariance [D, D] of the scores of independent channels with `variance` [N]."""
@@ -107,8 +106,7 @@ class ComponentScores:
 
     def expand(self, x: Float) -> Float:
         """Return the observations [..., N] of scores [..., D]."""
-        result: Float = (x * self.scale) @ self.basis.T / self.weight + self.center
-        return result
+        return (x * self.scale) @ self.basis.T / self.weight + self.center
 
     def log_residual(self, y: Float) -> Float:
         """Return the log-density [T] of complete y [T, N] less that of its scores."""
@@ -119,8 +117,7 @@ class ComponentScores:
             return np.full(len(y), jacobian)
         across = centred - (centred @ self.basis) @ self.basis.T
         squares = (across**2).sum(axis=1) / self.residual_variance
-        result: Float = jacobian - 0.5 * (squares + rest * (LOG_2PI + np.log(self.residual_variance)))
-        return result
+        return jacobian - 0.5 * (squares + rest * (LOG_2PI + np.log(self.residual_variance)))
 
     def sample(self, x: Float, rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """Sample observations [..., N] of scores [..., D]: `expand(x)`, and noise orthogonal to the basis."""

@@ -112,8 +112,7 @@ class _LogMixture(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Tensor:
         (mean,) = ctx.saved_tensors
-        result: torch.Tensor = upstream[0][..., None] * mean
-        return result
+        return upstream[0][..., None] * mean
 
 
 def gumbel_softmax_kl(posterior_logits: Tensor, prior_logits: Tensor) -> Tensor:

@@ -125,8 +125,7 @@ def shift(values: Tensor, by: int) -> Tensor:
 
 
 def as_numpy(tensor: Tensor) -> npt.NDArray[np.float32]:
-    result: npt.NDArray[np.float32] = tensor.numpy(force=True).astype(np.float32, copy=False)
-    return result
+    return tensor.numpy(force=True).astype(np.float32, copy=False)
 
 
 class WindowSampler:

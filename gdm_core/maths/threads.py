@@ -22,8 +22,7 @@ def _controller() -> ThreadpoolController:
 
 def one_thread() -> AbstractContextManager[Any]:
     """Limit BLAS and OpenMP to one thread inside the block."""
-    limit: AbstractContextManager[Any] = _controller().limit(limits=1)
-    return limit
+    return _controller().limit(limits=1)
 
 
 @contextmanager

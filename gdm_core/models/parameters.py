@@ -113,8 +113,7 @@ class FamilyConfig(Configuration):
     @property
     def n_dimensions(self) -> int:
         """Latent dimensions (D) of a fit, which has replaced 'auto'."""
-        found: int = vars(self)["n_latent"]
-        return found
+        return vars(self)["n_latent"]
 
 
 def parameters_of(config: Callable[P, Any]) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:

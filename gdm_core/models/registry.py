@@ -30,8 +30,7 @@ ADJUSTABLE: dict[str, frozenset[str]] = {
 def import_family(family: str) -> type[StateModel]:
     """Import the class of a family."""
     module, name = FAMILIES[family]
-    found: type[StateModel] = getattr(import_module(module), name)
-    return found
+    return getattr(import_module(module), name)
 
 
 # name -> (family, parameters, title)

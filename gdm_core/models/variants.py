@@ -21,8 +21,7 @@ Fitted = TypeVar("Fitted", bound="StateModel")
 
 def infer_quickly(model: StateModel, trial: Trial) -> Array:
     """Return soft states [T, K], less exact and faster than `predict_proba` where the family can."""
-    states: Array = model._each(trial, model._rough_states)
-    return states
+    return model._each(trial, model._rough_states)
 
 
 def with_parameters(model: Fitted, **changes: Any) -> Fitted:

@@ -48,5 +48,4 @@ def chain_log_probabilities(evidence: Array, linked: Array, stay: float, filtere
 
 def log_probabilities(probabilities: Array) -> Array:
     """Return bounded logarithms."""
-    logs: Array = np.log(np.maximum(probabilities, np.float32(math.exp(MIN_LOG_PROBABILITY))))
-    return logs
+    return np.log(np.maximum(probabilities, np.float32(math.exp(MIN_LOG_PROBABILITY))))

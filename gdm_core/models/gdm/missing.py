@@ -110,8 +110,7 @@ def _rows(module: GdmModule, y: npt.NDArray[Any], filled: Float | None) -> Rows:
 
 
 def _posterior_states(module: GdmModule, y: npt.NDArray[Any], filled: Float) -> Float:
-    states: Float = posterior_mean(module, _rows(module, y, filled)).double().numpy(force=True)
-    return states
+    return posterior_mean(module, _rows(module, y, filled)).double().numpy(force=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +212,7 @@ def _prior_states(module: GdmModule, x: Float, states: Float, rows: Ints) -> tup
         slopes.append(torch.stack(moved, 1) @ found.slope(temperature) / (2 * _DIFFERENCE))
 
     def average(parts: list[Tensor]) -> Float:
-        found: Float = torch.einsum("mj,jm...->m...", weights, torch.stack(parts)).double().numpy(force=True)
-        return found
+        return torch.einsum("mj,jm...->m...", weights, torch.stack(parts)).double().numpy(force=True)
 
     expected = average(means)
     return expected, average(seconds) - expected[:, :, None] * expected[:, None, :], average(slopes)

@@ -214,10 +214,7 @@ class GDM(SoftModel[GdmModule]):
         before = torch.eye(context.shape[1], device=seen.device)
         logits = torch.stack([transition.logits(context, row.expand_as(context)) for row in before])  # [K, G, K]
         weight = torch.as_tensor(shares, dtype=logits.dtype, device=seen.device)
-        mixed: npt.NDArray[np.float64] = (
-            torch.einsum("i,igk->gk", weight, logits.softmax(-1)).double().numpy(force=True)
-        )
-        return mixed
+        return torch.einsum("i,igk->gk", weight, logits.softmax(-1)).double().numpy(force=True)
 
     def _state_noise(self) -> npt.NDArray[np.float64] | None:
         log_noise = self.params_["log_noise"].astype(np.float64)

@@ -232,8 +232,7 @@ class BiGruPosterior(SequencePosterior):
         self.gru = Gru(2 * config.n_dimensions, each, both_ways=True)
 
     def encode(self, features: Tensor, rows: Rows) -> Tensor:
-        encoded: Tensor = self.gru(features, rows)
-        return encoded
+        return self.gru(features, rows)
 
     def start_networks(self, generator: torch.Generator) -> None:
         super().start_networks(generator)

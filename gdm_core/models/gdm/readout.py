@@ -64,8 +64,7 @@ def even_points(n_samples: int, k: int) -> npt.NDArray[np.float64]:
     """Return evenly spread points [S, K] of the unit cube."""
     from scipy.stats import qmc
 
-    points: npt.NDArray[np.float64] = qmc.Sobol(k, seed=0).random(n_samples)
-    return points
+    return qmc.Sobol(k, seed=0).random(n_samples)
 
 
 def even_noise(module: GdmModule, n_samples: int, moved: Tensor | None = None) -> Noise:
@@ -166,8 +165,7 @@ def find_candidates(
 
 def _linked(rows: Rows) -> npt.NDArray[np.bool_]:
     """Return which rows [R] follow the row before."""
-    linked: npt.NDArray[np.bool_] = (rows.age > 0).numpy(force=True)
-    return linked
+    return (rows.age > 0).numpy(force=True)
 
 
 def _floats(values: Tensor) -> Array:

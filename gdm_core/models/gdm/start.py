@@ -41,8 +41,7 @@ def regress(design: Tensor, member: Tensor, y: Tensor) -> Tensor:
     shared = torch.linalg.solve(design.T @ design + 1e-4 * len(y) * eye, design.T @ y)  # [P, N]
     gram = torch.einsum("rk,rp,rq->kpq", member, design, design)
     target = torch.einsum("rk,rp,rn->kpn", member, design, y)
-    result: torch.Tensor = torch.linalg.solve(gram + ridge * eye, target + ridge * shared)
-    return result
+    return torch.linalg.solve(gram + ridge * eye, target + ridge * shared)
 
 
 def _limit_spread(weight: Tensor, bias: Tensor, inputs: Tensor) -> None:

@@ -141,8 +141,7 @@ class MixtureModule(nn.Module):
         """Return F (y - d) [R, D], where F is the pseudoinverse of C."""
         gram = self.emission.T @ self.emission
         gram = gram + 1e-9 * torch.eye(self.n_latent, dtype=gram.dtype, device=gram.device)
-        result: torch.Tensor = (rows.past - self.offset) @ torch.linalg.solve(gram, self.emission.T).T
-        return result
+        return (rows.past - self.offset) @ torch.linalg.solve(gram, self.emission.T).T
 
     def sample_posterior(self, rows: Rows, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return samples of z and their logits, [S, R, K] each, from Gumbel noise [S, R, K]."""

@@ -115,8 +115,7 @@ def log_carry(cavity: Cavity, drive: Drive, n_samples: int) -> Tensor:
     missed = cavity.here - (matrix @ cavity.before[..., None])[..., 0] - drive.offset.reshape(n_samples, -1, d)
     factor = torch.linalg.cholesky(spread)
     white = torch.linalg.solve_triangular(factor, missed[..., None], upper=False)[..., 0]
-    result: torch.Tensor = -0.5 * white.square().sum(-1) - torch.diagonal(factor, dim1=-2, dim2=-1).log().sum(-1)
-    return result
+    return -0.5 * white.square().sum(-1) - torch.diagonal(factor, dim1=-2, dim2=-1).log().sum(-1)
 
 
 @torch.no_grad()

@@ -76,8 +76,7 @@ class Parameters:
     def mix_operators(self, c: Float) -> Float:
         """Return the sum [..., D, D + 1] of operators with coefficients [..., K]."""
         k, d, p = self.operators.shape
-        result: Float = (c @ self.operators.reshape(k, d * p)).reshape(*c.shape[:-1], d, p)
-        return result
+        return (c @ self.operators.reshape(k, d * p)).reshape(*c.shape[:-1], d, p)
 
     def orient(self, c: Float) -> Parameters:
         """Return the same model with every operator's sign chosen for mostly positive coefficients [T, K]."""
@@ -131,8 +130,7 @@ def positive_shares(mean: Float, deviation: Float) -> Float:
     scaled = mean / np.maximum(deviation, 1e-12)
     density = np.exp(-0.5 * np.minimum(scaled**2, 1e3)) / np.sqrt(2 * np.pi)
     positive = np.maximum(mean * ndtr(scaled) + deviation * density, 0.0) + 1e-12
-    result: Float = positive / positive.sum(axis=1, keepdims=True)
-    return result
+    return positive / positive.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -145,8 +143,7 @@ class Posterior:
 # ---- the bound ----------------------------------------------------------------------------------------------------
 def step_weights(squares: Float, step: Float, freedom: float) -> Float:
     """Return E[1 / v] of every step under the best q(v)."""
-    result: Float = (freedom + 1) / (freedom * step + squares)
-    return result
+    return (freedom + 1) / (freedom * step + squares)
 
 
 def step_terms(squares: Float, step: Float, freedom: float) -> float:
@@ -324,8 +321,7 @@ def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterio
 def _typical_move(p: Parameters) -> Float:
     """Return the covariance [D, D] of the operators' effect on a latent of unit variance."""
     spread = p.jump / np.maximum(1 - p.carry**2, 0.05) + (p.level / np.maximum(1 - p.carry, 0.05)) ** 2
-    result: Float = np.einsum("k,kdp,kep->de", spread, p.operators, p.operators)
-    return result
+    return np.einsum("k,kdp,kep->de", spread, p.operators, p.operators)
 
 
 def infer(observed: Observed, p: Parameters, prior: Prior, tolerance: float = 1e-4) -> Posterior:

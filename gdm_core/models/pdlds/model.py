@@ -112,8 +112,7 @@ class PDLDS(EMModel[Parameters, Posterior]):
 
     def _path(self, y: Array) -> npt.NDArray[np.float64]:
         """Return the posterior mean [T, D] of l + b."""
-        result: npt.NDArray[np.float64] = self._infer(y).x.mean @ self._parameters.reach.T
-        return result
+        return self._infer(y).x.mean @ self._parameters.reach.T
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
@@ -152,8 +151,7 @@ class PathBelief:
         """Draw [s, c] [n, B, S + K]."""
         factor = np.linalg.cholesky(self.covariance + 1e-12 * np.eye(self.mean.shape[1]))
         noise = rng.standard_normal((n, *self.mean.shape))
-        result: Float = self.mean + (factor @ noise[..., None])[..., 0]
-        return result
+        return self.mean + (factor @ noise[..., None])[..., 0]
 
 
 def first_belief(n: int, p: Parameters) -> PathBelief:
@@ -228,8 +226,7 @@ def _product_covariance(matrices: Float, path: Float, across: Float, coefficient
     mixed = (coefficients @ moved.reshape(-1, k, d * d)).reshape(moved.shape)
     both = (mixed @ np.swapaxes(matrices, 1, 2)).sum(axis=1)
     carried = matrices @ across[:, None]  # [B, K, D, K] A_k Cov(l, c)
-    result: Float = both + np.einsum("bkij,bjnk->bin", carried, carried)
-    return result
+    return both + np.einsum("bkij,bjnk->bin", carried, carried)
 
 
 def update(belief: PathBelief, information: Float, linear: Float, p: Parameters) -> PathBelief:

@@ -85,8 +85,7 @@ class Dynamics:
         k, d, width = white.shape
         errors = (joint @ white.reshape(k * d, width).T).reshape(-1, k, d)
         np.square(errors, out=errors)
-        result: Float = -0.5 * (errors.sum(axis=2) + logdet + d * LOG_2PI)
-        return result
+        return -0.5 * (errors.sum(axis=2) + logdet + d * LOG_2PI)
 
     def means(self, inputs: Float) -> Float:
         """Return the mean [T, K, D] of x for inputs [T, P]."""

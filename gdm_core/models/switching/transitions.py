@@ -69,8 +69,7 @@ class Transitions:
     def logits(self, before: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the logits [..., K] of the next state, given states [...] and latents [..., D]."""
         rows = self.bias[np.zeros_like(before) if len(self.bias) == 1 else before]
-        result: npt.NDArray[Any] = rows + x @ self.weights.T if self.recurrent else rows
-        return result
+        return rows + x @ self.weights.T if self.recurrent else rows
 
     def expected(self, x: Float, covariance: Float | None = None) -> Float:
         """Return a lower bound on E[log p(z_t | z_{t-1}, x_{t-1})]: [T, R, K], or [K, K] without recurrence.
