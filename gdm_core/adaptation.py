@@ -98,10 +98,7 @@ def scale_intervals(predicted: Forecast, factors: Array) -> Forecast:
     below = np.maximum.accumulate(factors * (predicted.mean - predicted.lower))
     above = np.maximum.accumulate(factors * (predicted.upper - predicted.mean))
     return replace(
-        predicted,
-        lower=predicted.mean - below,
-        upper=predicted.mean + above,
-        std=predicted.std * factors[_WIDTH_LEVEL],
+        predicted, lower=predicted.mean - below, upper=predicted.mean + above, std=predicted.std * factors[_WIDTH_LEVEL]
     )
 
 

@@ -13,10 +13,7 @@ _MIN_RIDGE = 1e-12
 
 
 def left_out_changes(
-    design: npt.NDArray[Any],
-    values: npt.NDArray[Any],
-    folds: npt.NDArray[np.int64],
-    usable: npt.NDArray[np.bool_],
+    design: npt.NDArray[Any], values: npt.NDArray[Any], folds: npt.NDArray[np.int64], usable: npt.NDArray[np.bool_]
 ) -> list[Float]:
     """Return the change of coefficients [P, M] without each fold; zero without usable rows.
 

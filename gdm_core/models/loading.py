@@ -69,12 +69,7 @@ def _sizes_agree(tensors: Mapping[str, npt.NDArray[Any]], config: Mapping[str, A
     held = max(sum(tensor.size for tensor in tensors.values()), _UNSEEN)
     k, d, lags, hidden = (int(config.get(name) or 1) for name in ("n_states", "n_latent", "lags", "n_hidden"))
     n = tensors["scaler.center"].size
-    wanted = (
-        k * d * d * lags,
-        lags * max(lags * d, n),
-        hidden * max(hidden, d * lags),
-        n * d,
-    )
+    wanted = (k * d * d * lags, lags * max(lags * d, n), hidden * max(hidden, d * lags), n * d)
     return max(wanted) <= held and tensors["scaler.center"].ndim == 1
 
 

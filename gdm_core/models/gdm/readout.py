@@ -113,11 +113,7 @@ def log_bound(module: GdmModule, rows: Rows, n_samples: int = N_CANDIDATES, seed
 
 @torch.no_grad()
 def read_out(
-    module: GdmModule,
-    rows: Rows,
-    n_samples: int = N_CANDIDATES,
-    moved: Tensor | None = None,
-    states: bool = True,
+    module: GdmModule, rows: Rows, n_samples: int = N_CANDIDATES, moved: Tensor | None = None, states: bool = True
 ) -> Readout:
     """Return bound and states; without `states` the bound alone, which needs no later rows.
 
@@ -177,12 +173,7 @@ def _floats(values: Tensor) -> Array:
 
 @torch.no_grad()
 def sample_paths(
-    module: GdmModule,
-    rows: Rows,
-    origins: npt.NDArray[np.int64],
-    horizon: int,
-    n_paths: int,
-    seed: int,
+    module: GdmModule, rows: Rows, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int
 ) -> Tensor:
     """Sample futures [P, O, H, N] with observation noise; the path from origin t sees y[..t] only."""
     generator, temperature = torch.Generator(device=rows.y.device).manual_seed(seed), module.config.temperature
@@ -215,12 +206,7 @@ def _columns(values: Tensor, n_paths: int) -> Tensor:
 
 
 def _states_at(
-    module: GdmModule,
-    rows: Rows,
-    view: RowsView,
-    at: Tensor,
-    n_paths: int,
-    generator: torch.Generator,
+    module: GdmModule, rows: Rows, view: RowsView, at: Tensor, n_paths: int, generator: torch.Generator
 ) -> Tensor:
     """Sample states [P, O, K] at the origins, from observations up to them.
 

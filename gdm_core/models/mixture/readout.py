@@ -22,14 +22,7 @@ from gdm_core.maths.relaxed import gumbel, log_sample, moments, sampled_kl
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.module import roles
 from gdm_core.models.gdm.readout import even_points
-from gdm_core.models.mixture.module import (
-    Drive,
-    MixtureModule,
-    from_next_row,
-    led,
-    normal,
-    precision_blocks,
-)
+from gdm_core.models.mixture.module import Drive, MixtureModule, from_next_row, led, normal, precision_blocks
 
 _SWEEPS = 3
 _DRAWS = 64
@@ -172,12 +165,7 @@ def settled_belief(module: MixtureModule, rows: Rows, sweeps: int) -> Belief:
 
 @torch.no_grad()
 def mixture_paths(
-    module: MixtureModule,
-    rows: Rows,
-    origins: npt.NDArray[np.int64],
-    horizon: int,
-    n_paths: int,
-    seed: int,
+    module: MixtureModule, rows: Rows, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int
 ) -> Tensor:
     """Return forecasts [P, O, H, N] with observation noise; those from origin t depend on y[..t] only."""
     generator = torch.Generator().manual_seed(seed)

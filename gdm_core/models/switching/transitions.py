@@ -55,12 +55,7 @@ class Transitions:
             raise ConfigError(f"transitions is {kind!r}; choose one of {', '.join(KINDS)}.")
         rows = 1 if kind == "recurrent_only" else n_states
         bias = np.zeros((1, n_states)) if rows == 1 else np.eye(n_states) * (0.0 if kind == "stationary" else 2.0)
-        return cls(
-            kind,
-            np.full(n_states, -np.log(n_states)),
-            log_normalise(bias)[0],
-            np.zeros((n_states, n_latent)),
-        )
+        return cls(kind, np.full(n_states, -np.log(n_states)), log_normalise(bias)[0], np.zeros((n_states, n_latent)))
 
     @property
     def recurrent(self) -> bool:
