@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gdm_core.maths.threads import one_thread, one_torch_thread
+from gdm_core.maths.threads import one_thread
 
 Part = tuple[str, list[str], list[list[Any]]]  # title, columns, rows
 
@@ -50,7 +50,7 @@ def run(about: str | None, parts: Mapping[str, Callable[[], Part]]) -> None:
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE")
     options = parser.parse_args()
     results: dict[str, Any] = {}
-    with one_thread(), one_torch_thread():
+    with one_thread():
         for name in options.parts or parts:
             title, columns, rows = parts[name]()
             print(table(title, columns, rows), flush=True)

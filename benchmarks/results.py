@@ -24,7 +24,7 @@ from benchmarks.report import Part
 from datasets import nascar as tracks
 from gdm_core.analysis.metrics import evaluate
 from gdm_core.engine.spec import code_version
-from gdm_core.maths.threads import one_thread, one_torch_thread
+from gdm_core.maths.threads import one_thread
 from gdm_core.models.progress import Status
 from gdm_core.models.registry import available, build
 from gdm_studio.paper import round_floats
@@ -157,7 +157,7 @@ def main() -> int:
             if name == "app":
                 values = PARTS[name](stored, turn)
             else:
-                with one_thread(), one_torch_thread():
+                with one_thread():
                     values = PARTS[name](stored, turn)
             entry = {"code": code_version(), "machine": report.machine(), "values": round_floats(values)}
             FILE.write_text(json.dumps(before | {name: entry}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -53,7 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def one_torch_thread() -> Iterator[None]:
     """Keep torch to one thread, since tests run in parallel."""
-    from gdm_core.maths.threads import one_torch_thread
+    import torch  # noqa: F401 (limited where it is loaded)
 
-    with one_torch_thread():
+    from gdm_core.maths.threads import one_thread
+
+    with one_thread():
         yield

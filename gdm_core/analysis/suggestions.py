@@ -21,7 +21,7 @@ import numpy.typing as npt
 from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
 from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.errors import ConfigError, DataError, FitError
-from gdm_core.maths.threads import one_thread, one_torch_thread
+from gdm_core.maths.threads import one_thread
 from gdm_core.models.progress import Status
 from gdm_core.models.registry import TITLES, import_family
 from gdm_core.trials import Trials
@@ -154,7 +154,7 @@ def probe(
 
     Yields None after each fit, to let the caller stop, and finally the probe as plain values.
     """
-    with one_thread(), one_torch_thread():  # several threads are five times as slow on a busy machine
+    with one_thread():  # several threads are five times as slow on a busy machine
         found = yield from _probe(model, setting, trials, seeds)
     yield asdict(found)
 

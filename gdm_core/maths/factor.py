@@ -14,14 +14,14 @@ import numpy.typing as npt
 from gdm_core.compiled import as_floats, switching
 from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaps import interpolate_gaps
-from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, add_steps
+from gdm_core.maths.gaussian import GaussianPath, add_steps
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 _EM_ITERATIONS = 10
 _FIT_SAMPLES = 20_000
-_MIN_NOISE, _MIN_STEP = 1e-4, 1e-6
+MIN_NOISE, _MIN_STEP = 1e-4, 1e-6
 _START_PRECISION = 1e-2
 
 
@@ -55,7 +55,7 @@ class FactorModel:
         values, vectors = np.linalg.eigh((y - offset).T @ (y - offset) / len(y))
         loadings = vectors[:, ::-1][:, :d] * np.sqrt(np.maximum(values[::-1][:d], 1e-12))
         x = (y - offset) @ np.linalg.pinv(loadings).T
-        noise = np.maximum(((y - offset - x @ loadings.T) ** 2).mean(axis=0), _MIN_NOISE)
+        noise = np.maximum(((y - offset - x @ loadings.T) ** 2).mean(axis=0), MIN_NOISE)
         steps = np.diff(x, axis=0)[~starts[1:]]
         step = (steps**2).mean(axis=0) if len(steps) else np.ones(d)
         return cls(loadings, offset, noise, np.maximum(step, _MIN_STEP))
@@ -133,49 +133,3 @@ class FactorModel:
         means, covariances = found[1][:, 0], found[2][:, 0]
         filled = observed.y if observed.mask is None else self._complete(observed, means)
         return means[-1], covariances[-1], filled
-
-
-@dataclass(frozen=True, eq=False)
-class Autoregression:
-    """Linear baseline y_t ~ N(S x_{t-1} + b, diag(R)), with the factors x of y.
-
-    coefficients  [D + 1, N] S and b
-    noise         [N]
-    start         [2, N] mean and variance of first samples
-    """
-
-    factors: FactorModel
-    coefficients: Float
-    noise: Float
-    start: Float
-
-    @classmethod
-    def fit(
-        cls,
-        filled: list[npt.NDArray[Any]],
-        ys: list[npt.NDArray[Any]],
-        factors: FactorModel,
-        noise_floor: Float | None = None,
-    ) -> Autoregression:
-        """Fit by least squares to recordings with gaps `filled`; the noise is that of observed entries of `ys`.
-
-        noise_floor  [N] least standard deviations of the noise
-        """
-        inputs = [factors.inputs(part[:-1]) for part in filled]
-        design, target = np.concatenate(inputs), np.concatenate([part[1:] for part in filled])
-        gram = design.T @ design + 1e-6 * max(len(design), 1) * np.eye(design.shape[1])
-        coefficients = np.linalg.solve(gram, design.T @ target)
-        observed = np.isfinite(np.concatenate([y[1:] for y in ys]))
-        squares = np.where(observed, (target - design @ coefficients) ** 2, 0.0).sum(axis=0)
-        noise = np.maximum(squares / np.maximum(observed.sum(axis=0), 1), _MIN_NOISE**2)
-        noise = noise if noise_floor is None else np.maximum(noise, noise_floor**2)
-        joined = np.concatenate(ys).astype(np.float64)
-        start = np.stack([np.nanmean(joined, axis=0), np.nanvar(joined, axis=0) + _MIN_NOISE])
-        return cls(factors, coefficients, noise, start)
-
-    def log_likelihood(self, filled: npt.NDArray[Any], y: npt.NDArray[Any]) -> float:
-        """Return the log-density of the observed entries of y [T, N], given the samples before them."""
-        mean = np.concatenate([self.start[:1], self.factors.inputs(filled[:-1]) @ self.coefficients])
-        variance = np.concatenate([self.start[1:], np.broadcast_to(self.noise, (len(y) - 1, len(self.noise)))])
-        terms = -0.5 * ((y - mean) ** 2 / variance + np.log(variance) + LOG_2PI)
-        return float(np.nansum(terms))

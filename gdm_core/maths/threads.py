@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -20,22 +21,19 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """Limit BLAS and OpenMP to one thread inside the block."""
-    return _controller().limit(limits=1)
-
-
 @contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Limit torch to one thread inside the block."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def one_thread() -> Iterator[None]:
+    """Limit BLAS, OpenMP and, where it is loaded, torch to one thread inside the block."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 1
+    with _controller().limit(limits=1):
+        if torch:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if torch:
+                torch.set_num_threads(before)
 
 
 def on_one_thread(items: Iterator[Item]) -> Iterator[Item]:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from gdm_core.adaptation import adapt
 from gdm_core.errors import ConfigError, DataError, FitWarning
 from gdm_core.maths.gaps import gap_factors, spread_stretches
 from gdm_core.maths.spikes import find_new_spikes
+from gdm_core.maths.threads import one_thread
 from gdm_core.models.collapse import find_collapsed, may_have_collapsed
 from gdm_core.models.estimator import Array as Array
 from gdm_core.models.estimator import Estimator
@@ -37,14 +38,6 @@ from gdm_core.trials import Recording, Recordings, Trial, Trials, TrialsLike, as
 
 _SAMPLES_PER_INPUT = 2  # observed samples per state and input of its dynamics that a fit needs
 _SCORED = 20_000  # samples that score and check a fit
-
-
-class Validation(NamedTuple):
-    """Score of a fit and of a single autoregression, in nats per sample, and why the fit has failed, if it has."""
-
-    score: float
-    baseline: float
-    failure: str | None
 
 
 class StateModel(Estimator, ABC):
@@ -158,7 +151,8 @@ class StateModel(Estimator, ABC):
 
     def calibrate(self, trials: TrialsLike) -> Self:
         """Calibrate prediction intervals on the recordings that the model was fitted to."""
-        self._calibrate([self._scaler.apply(self._fitted_rows(trial.y).y) for trial in self._checked(trials)])
+        with one_thread():
+            self._calibrate([self._scaler.apply(self._fitted_rows(trial.y).y) for trial in self._checked(trials)])
         return self
 
     def _calibrate(self, ys: list[Array]) -> None:
@@ -213,31 +207,29 @@ class StateModel(Estimator, ABC):
                 self.status_ = Status.CANCELLED
             self.seconds_ = spent + time.perf_counter() - started
             if finish and self.params_ and self.status_ is not Status.FAILED:
-                found = self._validate(spread_stretches(ys, _SCORED))
-                self.elbo_ = found.score
-                if found.failure and self.status_ is not Status.CANCELLED:
-                    self._fail(found.failure)
-                elif calibrate:
-                    self._calibrate(ys)
+                with one_thread():  # arrays are small: threads would wait for each other
+                    failure = self._validate(spread_stretches(ys, _SCORED))
+                    if failure and self.status_ is not Status.CANCELLED:
+                        self._fail(failure)
+                    elif calibrate:
+                        self._calibrate(ys)
             if self.status_ is Status.FAILED:
                 warnings.warn(self.failure_message, FitWarning, stacklevel=2)
 
     def _fail(self, reason: str) -> None:
         self.status_, self.failure_ = Status.FAILED, reason
 
-    def _validate(self, ys: list[Array]) -> Validation:
-        """Score a fit; it has failed if the score is not finite, a state has lost its noise, or the baseline is far better."""
-        score, baseline = self._score(ys), self._baseline_score(ys)
-        failure = None
+    def _validate(self, ys: list[Array]) -> str | None:
+        """Score a fit; return why it has failed: no finite score, a state without noise, or a far better baseline."""
+        self.elbo_ = score = self._score(ys)
         if not np.isfinite(score):
-            failure = "its bound is not finite"
-        elif collapsed := self._collapsed(ys):
-            failure = collapsed
-        elif score < baseline - BASELINE_MARGIN * ys[0].shape[1]:
-            failure = (
-                f"its score ({score:.3g} nats per sample) is below that of a single autoregression ({baseline:.3g})"
-            )
-        return Validation(score, baseline, failure)
+            return "its bound is not finite"
+        if collapsed := self._collapsed(ys):
+            return collapsed
+        baseline = score_baseline(self._scaler, self._factors, ys, self._noise_floor)
+        if score < baseline - BASELINE_MARGIN * ys[0].shape[1]:
+            return f"its score ({score:.3g} nats per sample) is below that of a single autoregression ({baseline:.3g})"
+        return None
 
     def _collapsed(self, ys: list[Array]) -> str | None:
         """Return why the likelihood is unbounded; None if it is not."""
@@ -263,9 +255,6 @@ class StateModel(Estimator, ABC):
     def _noisy_path(self, y: Array) -> Array:
         """Return the path [T, D] that the noise of states drives."""
         return self._latent(y)
-
-    def _baseline_score(self, ys: list[Array]) -> float:
-        return score_baseline(self._scaler, self._factors, ys, self._noise_floor)
 
     # ---- verbs on data ------------------------------------------------------------------------------------------
     @overload

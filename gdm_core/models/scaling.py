@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-from gdm_core.maths.factor import Autoregression, FactorModel
+from gdm_core.maths.factor import MIN_NOISE, FactorModel
+from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.trials import Trials
 
 Array = npt.NDArray[Any]
@@ -79,16 +80,11 @@ def _channel_sums(trials: Trials, center: Float | None = None) -> Float:
 
 
 # ---- before and after a fit -------------------------------------------------------------------------------------------
-class Prepared(NamedTuple):
-    """Scale and factor model of the data, and standardised trials [T, N] with NaN where missing."""
+def prepare(trials: Trials, n_latent: int) -> tuple[Scaler, FactorModel, list[Standardised]]:
+    """Return scale and factor model of the data, and standardised trials.
 
-    scaler: Scaler
-    factors: FactorModel
-    ys: list[Standardised]
-
-
-def prepare(trials: Trials, n_latent: int) -> Prepared:
-    """Measure scale and factors of the data; channels that are missing at different times get a common centre."""
+    Channels that are missing at different times get a common centre.
+    """
     scaler = Scaler.from_trials(trials)
     ys = [scaler.apply(trial.y) for trial in trials]
     factors = FactorModel.fit(ys, n_latent)
@@ -101,18 +97,28 @@ def prepare(trials: Trials, n_latent: int) -> Prepared:
         )
         factors = factors.rescale(center, scale)
         ys = [scaler.apply(trial.y) for trial in trials]
-    return Prepared(scaler, factors, ys)
+    return scaler, factors, ys
 
 
-def score_baseline(
-    scaler: Scaler, factors: FactorModel, ys: list[Standardised], noise_floor: Float | None = None
-) -> float:
-    """Return the log-likelihood per observed sample of a first-order autoregression on the factors."""
-    total, n_samples = 0.0, 0
-    # A fill that saw later samples would predict them too well.
-    past = [factors.fill_causally(y) if np.isnan(y).any() else y for y in ys]
-    autoregression = Autoregression.fit(past, ys, factors, noise_floor)
-    for y, filled in zip(ys, past, strict=True):
-        total += autoregression.log_likelihood(filled, y) - scaler.log_jacobian(y)
-        n_samples += int(np.isfinite(y).any(axis=1).sum())
-    return total / max(n_samples, 1)
+def score_baseline(scaler: Scaler, factors: FactorModel, ys: list[Standardised], noise_floor: Float | None) -> float:
+    """Return the log-likelihood per observed sample of y_t ~ N(S x_{t-1} + b, diag(R)), with the factors x of y.
+
+    noise_floor  [N] least standard deviations of the noise
+    """
+    past = [factors.fill_causally(y) for y in ys]  # a fill that saw later samples would predict them too well
+    inputs = [factors.inputs(part[:-1]) for part in past]
+    design, target = np.concatenate(inputs), np.concatenate([part[1:] for part in past])
+    gram = design.T @ design + 1e-6 * max(len(design), 1) * np.eye(design.shape[1])
+    coefficients = np.linalg.solve(gram, design.T @ target)
+    observed = np.isfinite(np.concatenate([y[1:] for y in ys]))
+    squares = np.where(observed, (target - design @ coefficients) ** 2, 0.0).sum(axis=0)
+    noise = np.maximum(squares / np.maximum(observed.sum(axis=0), 1), MIN_NOISE**2)
+    noise = noise if noise_floor is None else np.maximum(noise, noise_floor**2)
+    joined = np.concatenate(ys).astype(np.float64)
+    first_mean, first_noise = np.nanmean(joined, axis=0), np.nanvar(joined, axis=0) + MIN_NOISE
+    total = -sum(scaler.log_jacobian(y) for y in ys)
+    for y, before in zip(ys, inputs, strict=True):
+        mean = np.concatenate([first_mean[None], before @ coefficients])
+        variance = np.concatenate([first_noise[None], np.tile(noise, (len(before), 1))])
+        total -= 0.5 * float(np.nansum((y - mean) ** 2 / variance + np.log(variance) + LOG_2PI))
+    return total / max(int(np.isfinite(joined).any(axis=1).sum()), 1)

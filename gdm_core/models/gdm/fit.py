@@ -16,7 +16,6 @@ import torch
 
 from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows
-from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm.ascent import Ascent
 from gdm_core.models.gdm.module import GdmModule
 
@@ -102,7 +101,7 @@ def optimise(ascent: Ascent, plan: Plan) -> Iterator[Step]:
     index, total, flat = 0, plan.total, False
     while index < total:
         weighted = explored is not None and ascent.config.weighs_samples
-        with one_torch_thread(), np.errstate(all="ignore"):  # values that are not finite are reported
+        with np.errstate(all="ignore"):  # values that are not finite are reported
             value = ascent.evaluate(weighted)
             if math.isfinite(value):
                 ascent.step(plan.rate(index, explored), index / total)

@@ -18,8 +18,8 @@ from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.regression import left_out_changes
 from gdm_core.maths.repeats import Repeats
 from gdm_core.maths.rows import Rows, as_numpy, make_rows
-from gdm_core.maths.threads import on_one_thread, one_torch_thread
-from gdm_core.models.base import Array, StateModel, Validation
+from gdm_core.maths.threads import on_one_thread
+from gdm_core.models.base import Array, StateModel
 from gdm_core.models.gdm.candidates import candidates
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import REPORT_EVERY, Plan, Step, optimise, paper_steps
@@ -82,14 +82,6 @@ class SoftModel(StateModel, Generic[Module]):
                 yield Progress(now, total, step.elbo, step.objective)
         self._keep(module)
         self.status_ = Status.CONVERGED if step.converged else Status.MAX_STEPS
-
-    def _validate(self, ys: list[Array]) -> Validation:
-        with one_torch_thread():  # arrays are small: threads would wait for each other
-            return super()._validate(ys)
-
-    def _calibrate(self, ys: list[Array]) -> None:
-        with one_torch_thread():
-            super()._calibrate(ys)
 
     def _follow_config(self) -> None:
         params, gamma = dict(self.params_), self.config.stickiness

@@ -20,7 +20,7 @@ import torch
 from gdm_core.errors import FitError
 from gdm_core.maths.relaxed import gumbel
 from gdm_core.maths.rows import Rows, WindowSampler, as_numpy, make_rows
-from gdm_core.maths.threads import on_one_thread, one_torch_thread
+from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.fit import JUDGED_FROM, Step, is_flat, learning_rate
@@ -147,18 +147,17 @@ def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Ite
         batch = rows if sampler is None else sampler.draw()
         n_rows = max(1, int((batch.age >= 0).sum()))
         noise = gumbel((c.n_samples, len(batch), module.n_states), generator, torch.float64)
-        with one_torch_thread():
-            value = mixture_elbo(module, batch, noise, generator, exact=False) / n_rows
-            optimiser.zero_grad(set_to_none=True)
-            (-value).backward()
-            seen = value.item()
-            if math.isfinite(seen):
-                for group in optimiser.param_groups:
-                    group["lr"] = group["share"] * learning_rate(index, _RISE * total, _RISE * total, total, PEAK_RATE)
-                optimiser.step()
-                rows.raise_noise(module.log_noise)
-            if index + 1 in (round(JUDGED_FROM * total), total):
-                bounds.append(_judge(module, excerpt))
+        value = mixture_elbo(module, batch, noise, generator, exact=False) / n_rows
+        optimiser.zero_grad(set_to_none=True)
+        (-value).backward()
+        seen = value.item()
+        if math.isfinite(seen):
+            for group in optimiser.param_groups:
+                group["lr"] = group["share"] * learning_rate(index, _RISE * total, _RISE * total, total, PEAK_RATE)
+            optimiser.step()
+            rows.raise_noise(module.log_noise)
+        if index + 1 in (round(JUDGED_FROM * total), total):
+            bounds.append(_judge(module, excerpt))
         yield Step(index + 1, total, seen, seen, is_flat(bounds, 2 * excerpt.y.shape[1]))
         if not math.isfinite(seen):
             return
@@ -202,8 +201,7 @@ class GDMMixture(SoftModel[MixtureModule]):
         total = _START_STEPS + config.own_steps
         try:
             for progress, two in first_fit(config.two_levels, ys, self.scaler_, self.repeats_):
-                with one_torch_thread():
-                    start_from_two_levels(module, two, rows)
+                start_from_two_levels(module, two, rows)
                 self._keep(module)
                 yield Progress(progress.step, total, progress.elbo, progress.objective)
         except FitError as error:
