@@ -43,6 +43,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_TRIALS = 10_000
+_BETWEEN = 0.6  # of the usual step: a row between two samples is at most half a step from one of them
 _UNIT = re.compile(r" *[(\[]([^)\]]+)[)\]]$")
 
 
@@ -142,11 +143,26 @@ class Table:
             doubts = unanswered((*self.doubts, *self._sentinel_doubts(roles)), self.answers)
             return Understanding(roles, None, Order(tuple(trials), nothing), doubts, self.rate_hz)
         times = read_times(self.frame[name], name, self.answers)
-        order = arrange(times.seconds, trials, self.answers, times.unit == "frames")
+        kept = [(trial, rows[~self._mark_events(roles, times.seconds, rows)]) for trial, rows in trials]
+        order = arrange(times.seconds, kept, self.answers, times.unit == "frames")
+        if n_events := sum(len(rows) for _, rows in trials) - sum(len(rows) for _, rows in kept):
+            note = f"{plural(n_events, 'row')} without values between two samples left out, as marks of events"
+            order = replace(order, notes=(note, *order.notes))
         doubts = unanswered((*self.doubts, *times.doubts, *order.doubts, *self._sentinel_doubts(roles)), self.answers)
         steps = np.concatenate([np.diff(order.seconds[rows[rows >= 0]]) for _, rows in order.trials])
         clock = clock_from_steps(replace(times, seconds=order.seconds), steps[np.isfinite(steps)], name)
         return Understanding(roles, clock, order, doubts)
+
+    def _mark_events(self, roles: Mapping[str, Role], seconds: npt.NDArray[Any], rows: Rows) -> npt.NDArray[np.bool_]:
+        """Return a mask of rows without values that are closer to another row than samples are."""
+        columns = [self.frame[name] for name in columns_with(roles, Role.CHANNEL, Role.POSITION)]
+        blank = np.all([np.isnan(numeric_values(column)) for column in columns], axis=0)[rows] if columns else rows < 0
+        if not blank.any() or blank.all():
+            return blank & False
+        times = seconds[rows]
+        nearest = np.fmin(np.abs(np.diff(times, prepend=np.nan)), np.abs(np.diff(times, append=np.nan)))
+        usual = np.median(np.abs(np.diff(times[~blank])))
+        return blank & (nearest < _BETWEEN * usual)
 
     def _sentinel_doubts(self, roles: Mapping[str, Role]) -> tuple[Doubt, ...]:
         """Return a question about values such as -9999 that may stand for missing ones."""

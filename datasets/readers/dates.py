@@ -21,6 +21,7 @@ _CLOCK = r"^[-+]?\d{1,4}:\d{1,2}(:\d{1,2})?([.,]\d+)?$"
 _SPAN = r"^([-+]?\d+ days?)?( ?[-+]?\d+:\d+:\d+(\.\d+)?)?$"  # as pandas and Python write it
 _HALF_DAY = r"^\d{1,2}:\d{2}(:\d{2})?(\.\d+)? ?[apAP]\.?[mM]\.?$"
 _LAST_COLON = re.compile(r"(?<=:\d\d):(?=\d{3,6}$)")
+_DAYS_AND_CLOCK = re.compile(r"^([-+]?\d{1,3}) (?=\d{1,2}:\d{2}:\d{2}(\.\d+)?$)")
 _ZONED = r"^\d{1,2}:\d{2}:\d{2}(\.\d+)?[-+]\d\d:?\d\d$"  # a time of day with its time zone
 _SAMPLE = 200
 
@@ -40,6 +41,9 @@ def parse_times(text: pd.Series[Any]) -> Readings | None:
         sample = sample_of(text)
     if sample.str.contains(_LAST_COLON).any():  # milliseconds after a colon
         text = text.str.replace(_LAST_COLON, ".", regex=True)
+        sample = sample_of(text)
+    if sample.str.match(_DAYS_AND_CLOCK).mean() > 0.5:
+        text = text.str.replace(_DAYS_AND_CLOCK, r"\1 days ", regex=True)
         sample = sample_of(text)
     if sample.str.contains("day").any():
         spans = text.str.replace("(?<=day),|(?<=days),", "", regex=True)

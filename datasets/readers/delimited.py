@@ -197,7 +197,7 @@ def read_delimited(
     source.check_size(columns=len(names))
     if len(layout.rows[0]) > len(names):  # pandas would spend seconds on building an index
         raise _too_many_fields(source, names)
-    for said, note in (
+    for applies, note in (
         (not layout.above, "there is no header line; columns are numbered"),
         (
             layout.delimiter != "," and not layout.declared,
@@ -208,7 +208,7 @@ def read_delimited(
         (layout.rate_hz, f"the lines above the table give {layout.rate_hz or 0:.4g} Hz"),
         (len(layout.above) > 1, f"names are in {len(layout.above)} rows"),
     ):
-        notes += [note] if said else []
+        notes += [note] if applies else []
     return read_body(source, layout, names), notes, layout.doubts, layout.rate_hz
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths.gaps import gap_lengths
-
-if TYPE_CHECKING:
-    from gdm_core.maths.factor import FactorModel
 
 Floats = npt.NDArray[np.floating[Any]]
 Bool = npt.NDArray[np.bool_]
@@ -29,11 +26,15 @@ def fill_parts(xy: Floats, rate_hz: float, longest_seconds: float) -> tuple[npt.
     The parts of an animal follow a random walk whose steps are correlated, since they move and turn together. Gaps
     longer than `longest_seconds`, at either end, or of a whole animal for over 3 s stay missing.
     """
+    from gdm_core.maths.factor import FactorModel  # its loops are compiled, which only filling should wait for
+
     filled = np.array(xy, dtype=np.float32)
     mask = np.stack([_fillable(xy[:, a], rate_hz, longest_seconds) for a in range(xy.shape[1])], axis=1)
     longest = round(longest_seconds * rate_hz)
     for a in np.flatnonzero(mask.any(axis=(0, 2))):
-        walk, centre, scale = _fit_walk(xy[:, a], max(1, min(round(_STEP_SECONDS * rate_hz), len(xy) // 2)))
+        loadings, centre, scale = _fit_walk(xy[:, a], max(1, min(round(_STEP_SECONDS * rate_hz), len(xy) // 2)))
+        n = len(loadings)
+        walk = FactorModel(loadings, np.zeros(n), np.full(n, _NOISE), np.full(n, _STEP))
         for start in range(0, len(xy), _BLOCK):
             stop = start + _BLOCK
             if not mask[start:stop, a].any():
@@ -61,13 +62,11 @@ def _fillable(xy: Floats, rate_hz: float, longest_seconds: float) -> Bool:
     return fillable
 
 
-def _fit_walk(xy: Floats, lag: int) -> tuple[FactorModel, Floats, float]:
-    """Fit a random walk to an animal's parts [T, 2, P], with centre and scale.
+def _fit_walk(xy: Floats, lag: int) -> tuple[Floats, Floats, float]:
+    """Return the loadings of a random walk of an animal's parts [T, 2, P], with centre and scale.
 
     With x + iy as a complex number per part, the covariance of steps does not depend on the heading.
     """
-    from gdm_core.maths.factor import FactorModel  # its loops are compiled, which only filling should wait for
-
     z = xy[:, 0].astype(np.float64) + 1j * xy[:, 1]
     steps = z[lag:] - z[:-lag]
     seen = np.isfinite(steps)
@@ -80,7 +79,5 @@ def _fit_walk(xy: Floats, lag: int) -> tuple[FactorModel, Floats, float]:
     variance = np.maximum(variance / scale**2, _MIN_VARIANCE * variance[-1] / scale**2)
     root = axes * np.sqrt(variance / 2 / _STEP)
     loadings = np.block([[root.real, -root.imag], [root.imag, root.real]])
-    n = len(loadings)
-    walk = FactorModel(loadings, np.zeros(n), np.full(n, _NOISE), np.full(n, _STEP))
     centre = np.array([np.nanmean(xy[:, 0]), np.nanmean(xy[:, 1])], np.float64)
-    return walk, centre[:, None], scale
+    return loadings, centre[:, None], scale

@@ -72,7 +72,7 @@ def flat_columns(
 
 def _split_known(stems: list[str], animals: Sequence[str]) -> Split:
     owner = {stem: max((a for a in animals if stem.startswith(a)), key=len, default="") for stem in stems}
-    return {stem: (a, _part(stem[len(a) :])) for stem, a in owner.items()}
+    return {stem: (a, _part(stem[len(a) :]) or "centre") for stem, a in owner.items()}
 
 
 def _part(name: str) -> str:

@@ -9,22 +9,25 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import DataError
-from gdm_core.text import plural
+from gdm_core.text import listed, plural
 
 from .dates import is_clock, parse_times
 from .roles import (
     Role,
     columns_with,
     format_cell,
+    is_frame_number,
     is_named,
     is_numeric,
     is_time_column,
     looks_like_time,
     numeric_values,
+    plain_name,
 )
 
 _TOTAL = re.compile(r"(grand )?(total|sum|mean|average|median|std|sd|min|max|summe|mittelwert)s?:?$", re.IGNORECASE)
 _MILLISECONDS = re.compile(r"^(ms|msecs?|millis(econds?)?)$", re.IGNORECASE)
+_DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
 _MOST = 1_000  # different values
 
 
@@ -35,6 +38,7 @@ def find_row_names(frame: pd.DataFrame) -> dict[str, Role]:
     """
     names = [str(name) for name in frame.columns]
     times = [name for name in names if looks_like_time(name) and frame[name].duplicated().any()]
+    times = [name for name in times if not is_frame_number(name)] or times
     animals, parts = _find(names, "track", "animal"), _find(names, "part", "signal")
     ids = [one for one in (*animals, *parts) if 1 < frame[one].nunique() <= _MOST or is_named(one, "part")]
     if len(times) != 1 or not ids or frame[ids].isna().any(axis=None) or not _takes_turns(frame, ids):
@@ -87,7 +91,9 @@ def _find(names: list[str], *kinds: str) -> list[str]:
 
 
 def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table in which a column of dates and one of times of day are one."""
+    """Return a table in which a column of dates and one of times of day are one, or columns of years to seconds."""
+    if (joined := _join_date_parts(frame)) is not None:
+        return joined
     texts = [str(name) for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype)]
     words = {name: frame[name].cat.categories.astype(str).to_series() for name in texts if frame[name].notna().all()}
     if len(words) == 1 and (joined := _add_milliseconds(frame, *next(iter(words.items())))) is not None:
@@ -101,6 +107,20 @@ def join_date_and_time(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     both = frame[dates[0]].astype(str) + " " + frame[times[0]].astype(str)
     frame = frame.drop(columns=dates).assign(**{times[0]: both.astype("category")})
     return frame, [f"{dates[0]!r} and {times[0]!r} are one clock"]
+
+
+def _join_date_parts(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]] | None:
+    """Return a table in which columns named year to second are one; None without them or next to another clock."""
+    names = {plain_name(str(name)): str(name) for name in frame.columns if plain_name(str(name)) in _DATE_PARTS}
+    if not {"year", "month", "day"} <= names.keys() or any(
+        looks_like_time(str(name)) for name in frame.columns if name not in names.values()
+    ):
+        return None
+    parts = pd.DataFrame({part: numeric_values(frame[name]) for part, name in names.items()})
+    clock = pd.to_datetime(parts, errors="coerce")
+    if clock.isna().any():
+        return None
+    return frame.drop(columns=list(names.values())).assign(time=clock), [f"{listed(list(names))} are one clock"]
 
 
 def _add_milliseconds(frame: pd.DataFrame, clock: str, words: pd.Series[Any]) -> tuple[pd.DataFrame, list[str]] | None:

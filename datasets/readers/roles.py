@@ -22,8 +22,12 @@ _LONG_EXPONENT = r"[eE][+-]?\d{5}"
 # 1,234.5 or 1,234,567 and 1.234,5: only unambiguous cells reveal the notation of a column
 _COMMA_GROUPS = r"^\s*[-+]?(\d{1,3}(,\d{2,3})*,\d{3}\.\d*|\d{1,3}(,\d{2,3})+,\d{3})\s*$"
 _POINT_GROUPS = r"^\s*[-+]?\d{1,3}(\.\d{3})+,\d*\s*$"
-# the Unicode minus, and spaces or apostrophes between thousands
-_SPELLINGS = (("^[\u2212\u2013]", "-"), (r"(?<=\d)[ \u00a0\u202f'\u2019](?=\d{3}(\D|$))", ""))
+# the Unicode minus, spaces or apostrophes between thousands, and the exponents of Fortran
+_SPELLINGS = (
+    ("^[\u2212\u2013]", "-"),
+    (r"(?<=\d)[ \u00a0\u202f'\u2019](?=\d{3}(\D|$))", ""),
+    (r"(?<=[\d.])[dD](?=[-+]?\d{1,3}$)", "e"),
+)
 _WITH_UNIT = r"^[$\u20ac\u00a3]?([-+]?[\d.,]+(?:[eE][-+]?\d+)?) *([%\u00b0a-zA-Z\u00b5/\u00b2\u00b3]{1,6})$"
 _SAMPLE = 200
 
@@ -134,7 +138,7 @@ _NAMED = {
         "trial|session|recording|run|lap|segment|video|driver|file|episode|bout|fold|sequence|series|participant|patient|id"
     ),
     "group": _compile_name("group"),
-    "track": _compile_name("track|individual|instance"),
+    "track": _compile_name("track|individual|instance|object|oid"),
     "part": _compile_name("body[ _]?part|part|key[ _]?point|node"),
     "signal": _compile_name("sensor|channel|variable|signal|parameter|measure(?:ment)?"),
 }  # what the rows of a column name
@@ -164,7 +168,7 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     labels = columns_with(roles, Role.LABEL)
     group = next(iter(columns_with(roles, Role.GROUP)), None)
     for name in roles:
-        if not times and _FRAME_NUMBER.match(plain_name(name)) and _lacks_frames(frame, name, group):
+        if not times and is_frame_number(name) and _lacks_frames(frame, name, group):
             roles[name] = Role.TIME
     # prefer a column called "label" or similar, then the one with the most values
     labels.sort(key=lambda name: (_LABEL.search(plain_name(name)) is None, -frame[name].count()))
@@ -308,7 +312,12 @@ def is_named(name: str, *kinds: str) -> bool:
 
 def looks_like_time(name: str) -> bool:
     """Return True if a name is that of a clock or frame number."""
-    return bool(_TIME.search(name.strip().lower()) or _FRAME_NUMBER.match(plain_name(name)))
+    return bool(_TIME.search(name.strip().lower())) or is_frame_number(name)
+
+
+def is_frame_number(name: str) -> bool:
+    """Return True if a name is that of frame numbers."""
+    return _FRAME_NUMBER.match(plain_name(name)) is not None
 
 
 def may_be_time(name: str) -> bool:
@@ -351,7 +360,7 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     if _TIME.search(name.strip().lower()) or (_CLOCK.search(key) and numeric and _rises(column)):
         return Role.TIME
     counts = is_row_number(column) and (seen[0] in (0, 1) or _COUNTER.search(key))
-    if _INDEX.match(key) or (counts and not _FRAME_NUMBER.match(key)):
+    if _INDEX.match(key) or (counts and not is_frame_number(name)):
         return Role.IGNORE
     if pd.api.types.is_float_dtype(column.dtype) and not numeric:
         return Role.IGNORE  # all values are too large

@@ -50,7 +50,7 @@ def draw_strips(opened: OpenStudy, question: Question | None) -> None:
     """Draw one strip of states per recording, sorted by a column."""
     columns = [str(c) for c in opened.study.conditions if c != RECORDING]
     first = question.between[0] if question is not None else NOTHING
-    key = settings.key("sort", settings.key(opened.of, settings.scope(first)))
+    key = settings.key("sort", settings.key(opened.scope, settings.scope(first)))
     found = one_of("Sort recordings by", [NOTHING, *columns], first, key=key, width=260)
     drawn = pictures.strips(opened.study, "" if found == NOTHING else found)
     plot(drawn, key="study-strips", revision=opened.key, filename=f"{opened.name}-recordings")

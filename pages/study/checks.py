@@ -52,7 +52,7 @@ def _power(opened: OpenStudy, question: Question, finding: Finding) -> None:
     if question.measure in STATE_MEASURES:
         words = {one: study.state_name(one) for one in study.states}
         with left:
-            state = pick("Of", words, _first(study, finding), key=settings.key("power-of", opened.of), width=260)
+            state = pick("Of", words, _first(study, finding), key=settings.key("power-of", opened.scope), width=260)
     with right:
         about = f"In standard deviations between {study.sheet.subjects}; of differences if paired."
         effect = slide("Effect size (Cohen's d)", 0.1, 3.0, 1.0, 0.1, key="effect", help=about)
@@ -99,7 +99,7 @@ def _confounds(opened: OpenStudy, question: Question, finding: Finding) -> None:
         name = row["column"]
         right.button(
             f"Adjust for {name}", key=f"study-adjust-{name}", on_click=settings.change,
-            args=(settings.key("covariates", opened.of), [*question.covariates, name]), width="stretch",
+            args=(settings.key("covariates", opened.scope), [*question.covariates, name]), width="stretch",
         )  # fmt: skip
     for reason in found["reason"].loc[found["reason"] != ""]:
         shell.quiet(reason)

@@ -23,16 +23,16 @@ IMPORTS = (
 DESCRIBED = "study = replace(study, preparation=(*preparation, *study.preparation))"
 
 
-def choose(sheet: pd.DataFrame, with_data: bool, of: str) -> Crop:
+def choose(sheet: pd.DataFrame, with_data: bool, scope: str) -> Crop:
     """Show the controls and return the choice; `with_data` is False for states of another tool."""
     times = [str(c) for c in sheet if pd.api.types.is_numeric_dtype(sheet[c].dtype)]
     non_wear = 0.0
     with st.expander("Crop and non-wear", icon=":material/content_cut:"):
-        first = number("First minutes (0 = all)", 0.0, LONGEST_MIN, 0.0, format="%g", key=settings.key("first", of))
+        first = number("First minutes (0 = all)", 0.0, LONGEST_MIN, 0.0, format="%g", key=settings.key("first", scope))
         about = "A column with times in minutes from the start, or in seconds or hours if its name ends in _s or _h."
-        start: str | None = one_of("From", [NOTHING, *times], key=settings.key("from", of), help=about)
-        stop: str | None = one_of("To", [NOTHING, *times], key=settings.key("to", of), help=about)
-        equal = switch("Cut to the shortest", False, key=settings.key("equal", of))
+        start: str | None = one_of("From", [NOTHING, *times], key=settings.key("from", scope), help=about)
+        stop: str | None = one_of("To", [NOTHING, *times], key=settings.key("to", scope), help=about)
+        equal = switch("Cut to the shortest", False, key=settings.key("equal", scope))
         if with_data:
             about = "Stretches without movement for this long are left out: not worn or not tracked."
             non_wear = number(
@@ -41,7 +41,7 @@ def choose(sheet: pd.DataFrame, with_data: bool, of: str) -> Crop:
                 LONGEST_MIN,
                 NON_WEAR_MIN,
                 format="%g",
-                key=settings.key("wear", of),
+                key=settings.key("wear", scope),
                 help=about,
             )
     start, stop = (None if one == NOTHING else one for one in (start, stop))

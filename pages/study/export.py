@@ -78,7 +78,7 @@ def _explain_k(opened: OpenStudy) -> Study:
         return study
     about = "Such as a pilot study or an earlier paper; for the methods paragraph."
     return replace(
-        study, why_k=text("Why this K?", study.why_k, key=settings.key("why", opened.of), max_chars=300, help=about)
+        study, why_k=text("Why this K?", study.why_k, key=settings.key("why", opened.scope), max_chars=300, help=about)
     )
 
 

@@ -263,11 +263,11 @@ class Matched:
     notes: tuple[str, ...]
 
 
-def match(page: Frame, found: Read, path: str, of: str) -> Matched | None:
+def match(page: Frame, found: Read, path: str, scope: str) -> Matched | None:
     """Return the sheet of the recordings; None, with instructions or problems, if there is none or they do not match.
 
     path   of the folder, which may contain a sheet
-    of     scope of the controls
+    scope  of the controls
     """
     if not found.names:
         _show_problems(page, found, {})
@@ -279,7 +279,7 @@ def match(page: Frame, found: Read, path: str, of: str) -> Matched | None:
         named, sheet = _find_sheet(found, path)
         if sheet is not None:
             suffix_of = match_by_suffix(sheet, found.names)
-            if suffix_of and switch(f"Match names without “{suffix_of[0]}”", False, key=settings.key("suffix", of)):
+            if suffix_of and switch(f"Match names without “{suffix_of[0]}”", False, key=settings.key("suffix", scope)):
                 suffix, sheet = suffix_of
             wrong = find_misfits(found, sheet)
     except GdmError as error:

@@ -158,7 +158,7 @@ def clips(study: Study, trials: Mapping[str, Trial], found: pd.DataFrame, names:
     return figure(traces, caption, alt, 60 + 44 * m, xaxis=across, yaxis=up, shapes=shapes)
 
 
-GROUP, SAID = "group of dots", "group in words"
+GROUP, IN_WORDS = "group of dots", "group in words"
 
 
 def word(value: Any) -> str:
@@ -169,7 +169,7 @@ def word(value: Any) -> str:
 def with_groups(question: Question, table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with a column of group names."""
     words = list(zip(*([word(value) for value in table[name]] for name in question.between), strict=True))
-    return table.assign(**{GROUP: ["_".join(each) for each in words], SAID: [", ".join(each) for each in words]})
+    return table.assign(**{GROUP: ["_".join(each) for each in words], IN_WORDS: [", ".join(each) for each in words]})
 
 
 def groups_of(table: pd.DataFrame) -> list[str]:
@@ -204,7 +204,7 @@ def dots(study: Study, question: Question, finding: Finding) -> Figure:
     spread = (rng.random(len(table)) - 0.5) * width * 0.45
     table = table.assign(x=x + (which - (len(groups) - 1) / 2) * width + spread)
     traces: list[Dict] = [_joined(table, unit, measure)] if question.within else []
-    called = dict(zip(table[GROUP], table[SAID], strict=True))
+    called = dict(zip(table[GROUP], table[IN_WORDS], strict=True))
     for g, one in enumerate(groups):
         mine, group = table[table[GROUP] == one], called.get(one, one)
         ink = INKS[g % 2]
@@ -262,11 +262,11 @@ def changes(study: Study, flow: Flow) -> Figure:
     np.fill_diagonal(z, np.nan)
     most = float(np.nanmax(np.abs(z))) or 1.0
     small: Dict = {"size": 12, "color": "$muted"}
-    said = {"text": plain(f"{flow.unit}, {last} minus {first}"), "side": "right", "font": small}
+    title = {"text": plain(f"{flow.unit}, {last} minus {first}"), "side": "right", "font": small}
     cells: Dict = {
         "type": "heatmap", "x": names, "y": names, "z": typed(z), "zmin": -most, "zmax": most,
         "colorscale": [[0, "$bad"], [0.5, "$surface"], [1, "$accent"]], "xgap": 2, "ygap": 2,
-        "colorbar": {"thickness": 9, "outlinewidth": 0, "tickfont": {"size": 11, "color": "$muted"}, "title": said},
+        "colorbar": {"thickness": 9, "outlinewidth": 0, "tickfont": {"size": 11, "color": "$muted"}, "title": title},
         "hovertemplate": f"%{{y}} to %{{x}}: %{{z:+.2f}} {flow.unit}<extra></extra>",
         "text": [["" if not abs(one) >= most / 20 else f"{one:+.2g}".replace("-", MINUS) for one in row] for row in z],
         "texttemplate": "%{text}" if len(own) <= 8 else "",

@@ -47,7 +47,7 @@ Where = dict[str, list[Any]]
 def choose(opened: OpenStudy, page: Frame) -> Question | None:
     """Show the controls of a comparison; return None if the sheet has nothing to compare."""
     shell.section("Question")
-    study, of = opened.study, opened.of
+    study, scope = opened.study, opened.scope
     frame, animal = study.conditions, study.sheet.animal
     offered = [str(c) for c in frame if c not in (RECORDING, "file") and frame[c].nunique() > 1]  # columns with groups
     groups = [c for c in offered if c != animal]
@@ -61,18 +61,18 @@ def choose(opened: OpenStudy, page: Frame) -> Question | None:
     first, other = [*saved.get("between", [usual]), NOTHING][:2]
     about = "A column of the sheet, such as group, dose or session."
     between = one_of(
-        "Compare groups by", groups, first if first in groups else usual, key=settings.key("between", of), help=about
+        "Compare groups by", groups, first if first in groups else usual, key=settings.key("between", scope), help=about
     )
     measures = [*MEASURES, *[c for c in groups if pd.api.types.is_numeric_dtype(frame[c].dtype) and c != between]]
     called = {one: SHORT.get(one, one) for one in measures}
-    measure = one_of("Measure", called, saved.get("measure", "usage"), key=settings.key("measured", of))
+    measure = one_of("Measure", called, saved.get("measure", "usage"), key=settings.key("measured", scope))
     filters = list(dict(saved.get("where") or {}).items())
     where = _filter(opened, offered, *(filters[0] if filters else (NOTHING, [])))
     where |= _choose_experiment(opened, between, where, saved)
-    its_own, same = settings.key(of, settings.scope(between)), bool(saved) and between == first
+    its_own, same = settings.key(scope, settings.scope(between)), bool(saved) and between == first
     with page.advanced:
         second = one_of(
-            "Second factor", [NOTHING, *[c for c in groups if c != between]], other, key=settings.key("and", of)
+            "Second factor", [NOTHING, *[c for c in groups if c != between]], other, key=settings.key("and", scope)
         )
         others, trend = [c for c in groups if c not in (between, second)], None
         if second == NOTHING and is_number(frame[between]) and frame[between].nunique() > 2:
@@ -94,12 +94,12 @@ def choose(opened: OpenStudy, page: Frame) -> Question | None:
             unit = one_of("Statistical unit", called, start, key=settings.key("unit", its_own), help=about)
         about = "Labels are permuted within blocks only."
         blocks = one_of(
-            "Blocks", [NOTHING, *others], saved.get("blocks") or NOTHING, key=settings.key("blocks", of), help=about
+            "Blocks", [NOTHING, *others], saved.get("blocks") or NOTHING, key=settings.key("blocks", scope), help=about
         )
         within_, blocks_ = (None if one == NOTHING else one for one in (within, blocks))
         covariates, planned = _choose_covariates(opened, between, within_, (second, blocks), saved)
         correction = one_of(
-            "Correction", CORRECTIONS, saved.get("correction", "p_holm"), key=settings.key("correct", of)
+            "Correction", CORRECTIONS, saved.get("correction", "p_holm"), key=settings.key("correct", scope)
         )
     compared = (between,) if second in (NOTHING, between) else (between, second)
     return Question(
@@ -126,7 +126,7 @@ def _choose_covariates(
     kinds = {name: one.kind for name, one in classes.items() if one.kind in (BEFORE, AFTER) and name not in taken}
     later = [name for name, kind in kinds.items() if kind == AFTER or name in saved.get("planned", [])]
     about = "Columns that may follow from the groups, such as a severity score."
-    scope = settings.key(opened.of, settings.scope(between))
+    scope = settings.key(opened.scope, settings.scope(between))
     more: dict[str, Any] = {"key": settings.key("after", scope), "help": about}
     later, found = several("Outcomes or mediators", list(kinds), later, placeholder="none", **more), []
     for label, key, options, about in (
@@ -134,19 +134,19 @@ def _choose_covariates(
         ("Planned covariates", "planned", later, "Outcomes or mediators to adjust for, as planned in advance."),
     ):
         kept = [c for c in saved.get(key, []) if c in options]
-        more = {"key": settings.key(key, opened.of), "help": about}
+        more = {"key": settings.key(key, opened.scope), "help": about}
         found.append(several(label, options, kept, placeholder="none", **more) if options else [])
     return found[0], found[1]
 
 
 def _choose_experiment(opened: OpenStudy, between: str, where: Where, saved: dict[str, Any]) -> Where:
     """Ask which experiment to analyse if the sheet has several; return its filter."""
-    blocks = settings.text(settings.key("blocks", opened.of)) or saved.get("blocks") or ""
-    second = settings.text(settings.key("and", opened.of)) or ""
+    blocks = settings.text(settings.key("blocks", opened.scope)) or saved.get("blocks") or ""
+    second = settings.text(settings.key("and", opened.scope)) or ""
     pooling = opened.study.find_pooling(between, where, [blocks, second])
     if pooling is None:
         return {}
-    its_own = settings.key(opened.of, settings.scope(between, pooling.column))
+    its_own = settings.key(opened.scope, settings.scope(between, pooling.column))
     start, key = POOLED if saved else pooling.default, settings.key("experiment", its_own)
     chosen = one_of(f"{pooling.column} to analyse", [*pooling.choices, POOLED], start, key=key)
     shell.quiet(pooling.question)
@@ -155,13 +155,13 @@ def _choose_experiment(opened: OpenStudy, between: str, where: Where, saved: dic
 
 def _filter(opened: OpenStudy, offered: list[str], column: str, values: list[Any]) -> Where:
     """Show the filter of recordings, which starts with the values of a column."""
-    frame, of = opened.study.conditions, opened.of
-    where = one_of("Filter by", [NOTHING, *offered], column, key=settings.key("where", of))
+    frame, scope = opened.study.conditions, opened.scope
+    where = one_of("Filter by", [NOTHING, *offered], column, key=settings.key("where", scope))
     if where == NOTHING:
         return {}
     by_word = {format_value(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
     kept = [format_value(value) for value in values if where == column and format_value(value) in by_word]
-    its_own = settings.key(of, settings.scope(where))
+    its_own = settings.key(scope, settings.scope(where))
     chosen = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key=settings.key("values", its_own))
     return {where: [by_word[word] for word in chosen]} if chosen else {}
 

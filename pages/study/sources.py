@@ -61,7 +61,7 @@ class Source:
     """Where a study comes from.
 
     key      identifies its content
-    of       scope of its controls; "" for simulated animals
+    scope    of its controls; "" for simulated animals
     name     stem of exported files
     about    one-line description
     private  whether the data were uploaded
@@ -74,7 +74,7 @@ class Source:
     """
 
     key: str
-    of: str
+    scope: str
     name: str
     about: str
     private: bool
@@ -157,7 +157,7 @@ def _simulate(page: Frame) -> OpenStudy | None:
     )  # fmt: skip
     if found == "fitted":
         code = (*source.code, "recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)")
-        source = replace(source, of=settings.scope("fitted"), name="simulated-animals-fitted", code=code)
+        source = replace(source, scope=settings.scope("fitted"), name="simulated-animals-fitted", code=code)
         sheet = pd.DataFrame(_cohort(n, change, seed).sheet)
         return _fit(page, source, _recordings(n, change, seed), sheet, "study")
     made = "study = Study.from_states(animals.states, pd.DataFrame(animals.sheet), animals.rate_hz, cohort.BEHAVIOURS)"
@@ -220,7 +220,7 @@ def _open_files(page: Frame, source: str) -> OpenStudy | None:
         )
     if found is None or sheet is None:
         return None
-    of = settings.scope(sorted(key for key, _ in given), sheet.frame.to_json(), sorted(sheet.left_out))
+    scope = settings.scope(sorted(key for key, _ in given), sheet.frame.to_json(), sorted(sheet.left_out))
     imports = ["from pathlib import Path", "from gdm_core import Study", "from gdm_studio.datasets import cohort_files"]
     imports += ["from gdm_core.study.sheet import match_by_suffix"] if sheet.suffix else []
     code = (
@@ -229,7 +229,7 @@ def _open_files(page: Frame, source: str) -> OpenStudy | None:
         f'files = cohort_files.list_files(Path("{path or "recordings"}"))',
     )
     source_ = Source(
-        f"files/{of}/{options}", of, exports.slug(path) if path else "study", "", True, tuple(imports), code,
+        f"files/{scope}/{options}", scope, exports.slug(path) if path else "study", "", True, tuple(imports), code,
         notes=(*sheet.notes, *limit_notes(found.notes)),
     )  # fmt: skip
     return _crop_and_open(page, source_, found.without(sheet.left_out), sheet, options)
@@ -244,7 +244,7 @@ def _crop_and_open(
     if rate is not None:
         name, read = "states", (f"states, words = cohort_files.read_states(files, {rate:g})",)
     with page.controls:
-        part = cropping.choose(sheet.frame, not found.states, source.of)
+        part = cropping.choose(sheet.frame, not found.states, source.scope)
     try:
         parts = cropping.cut(found.states or found.trials, sheet.frame, part, rate, source.key)
     except GdmError as error:
@@ -265,7 +265,7 @@ def _crop_and_open(
             return read_poses(file, name, options.rate_hz, found.answers.get(file.name))
 
         source = replace(source, about=f"{len(found.trials)} recordings", poses=poses)
-        return _fit(page, source, parts.recordings, sheet.frame, source.of)
+        return _fit(page, source, parts.recordings, sheet.frame, source.scope)
 
     def make(say: Say) -> Study:
         study = Study.from_states(parts.recordings, sheet.frame, rate, found.words, parts.starts)

@@ -105,7 +105,7 @@ def show_clips(opened: OpenStudy, question: Question | None, place: int) -> None
     if clips.empty:
         shell.empty("No clips", f"No recording has a bout of {study.state_name(state)}.")
         return
-    is_open = st.toggle(f"Show {study.sheet.subjects} and groups", key=settings.key("whose", opened.of))
+    is_open = st.toggle(f"Show {study.sheet.subjects} and groups", key=settings.key("whose", opened.scope))
     names = [f"clip {i + 1}" for i in range(len(clips))]
     if is_open:
         frame = study.conditions.set_index(RECORDING)

@@ -84,7 +84,7 @@ def _over_time(opened: OpenStudy, question: Question, table: pd.DataFrame) -> No
 def _state(opened: OpenStudy, label: str, first: int) -> int:
     """Return the position of the chosen state."""
     words = {place: opened.study.state_name(state) for place, state in enumerate(opened.study.states)}
-    return pick(label, words, first, key=settings.key("state", opened.of), width=260)
+    return pick(label, words, first, key=settings.key("state", opened.scope), width=260)
 
 
 def _states(opened: OpenStudy, question: Question | None, finding: Finding | None) -> None:

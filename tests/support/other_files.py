@@ -13,12 +13,14 @@ from tests.support.file_corpus import (
     AT,
     BODY,
     PLAIN,
+    RATE,
     THREE,
     VALUES,
     XY,
     N,
     add,
     frame,
+    respelled,
     rows,
     sheet,
     stamps,
@@ -132,3 +134,15 @@ add("UTF-32", PLAIN.encode("utf-32"), outcome="refused")
 add("sensors in turn", text(frame(values=np.where((SECOND[:, None] + [0, 1]) % 2, VALUES, np.nan))),
     values=np.where((SECOND[:, None] + [0, 1]) % 2, VALUES, np.nan))  # fmt: skip
 add("line numbers", text(frame(line=SECOND + 1, values=THREE)), values=THREE)
+
+# ---- events between samples, parts of times -----------------------------------------------------------------------
+muse = lines_of(["TimeStamp", *FAST], ["Delta_TP9", *C1], ["Alpha_AF7", *C2], ["Elements", *[""] * N]).splitlines()
+add("Mind Monitor", "\n".join([*muse[:21], "2024-05-07 16:29:52.390,,,/muse/elements/blink", *muse[21:]]))
+both, pairs = SECOND.repeat(2), np.stack([VALUES, VALUES[:, ::-1]], axis=1)  # [T, A, 2]
+add("Loopy", lines_of(["frame_number", *both], ["timestamp", *both / RATE], ["oid", *[1, 2] * N], ["x", *pairs[..., 0].ravel()],
+    ["y", *pairs[..., 1].ravel()]), values=pairs[:, :, None], names=(("1", "2"), ("centre",)))  # fmt: skip
+add("Fortran exponents", respelled(VALUES, lambda v: f"{v:.6E}".replace("E", "D")))
+add("days and clock", text(frame([f"{i // 24} {i % 24:02d}:00:00" for i in range(N)], "elapsed")), rate=1 / 3600)
+minutes = pd.date_range("2024-05-07 16:20", periods=N, freq="1min")
+dated = {part: getattr(minutes, part) for part in ("year", "month", "day", "hour", "minute")}
+add("parts of a date in columns", text(pd.DataFrame(dated).join(frame(None))), rate=1 / 60)

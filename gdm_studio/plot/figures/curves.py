@@ -136,7 +136,7 @@ FAMILIES = {"ar-hmm": "$ink", "slds": "$muted", "gdm": "$accent", "gumbel": "$ac
 DASHES = (("solid", "circle"), ("dash", "circle-open"), ("dot", "square"), ("dashdot", "square-open"))
 
 
-def _looks(names: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+def _styles(names: Sequence[str]) -> dict[str, tuple[str, str, str]]:
     """Return the colour of each model's family, and a dash and a symbol that tell models of one colour apart."""
     found: dict[str, tuple[str, str, str]] = {}
     count: Counter[str] = Counter()
@@ -170,11 +170,11 @@ def sweep(
     score_range  range of the vertical axis; None to fit the data
     """
     x = np.asarray(setting, np.float32)
-    looks = _looks(list(scores))
+    styles = _styles(list(scores))
     traces: list[Dict] = []
     marks: list[Dict] = []
     for number, (name, values) in enumerate(scores.items()):
-        colour, dash, symbol = looks[name]
+        colour, dash, symbol = styles[name]
         at = x if joined else x + np.float32(MODEL_OFFSET * (number - (len(scores) - 1) / 2))
         s = np.atleast_2d(np.asarray(values, np.float32))
         if s.shape[0] != len(x):

@@ -80,12 +80,12 @@ def _line_traces(
     hover: npt.NDArray[np.uint16],
     visits: list[tuple[str, npt.NDArray[np.int64]]],
     width: float,
-    says: str,
+    hover_text: str,
 ) -> list[Dict]:
     """Return one WebGL trace per colour, the fastest way to draw a long path."""
     return [
         points(
-            "lines", np.where(visit < 0, np.nan, x[visit]), np.where(visit < 0, np.nan, y[visit]), says, type="scattergl",
+            "lines", np.where(visit < 0, np.nan, x[visit]), np.where(visit < 0, np.nan, y[visit]), hover_text, type="scattergl",
             customdata=typed(hover[visit], "u2" if hover.shape[1] > 2 else "u1"), line={"color": colour, "width": width},
             connectgaps=False,
         )
@@ -152,11 +152,11 @@ def track(
     text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}}%"
     if rich and soft.shape[1] > 1:
         text += " · S%{customdata[3]} %{customdata[4]}%"
-    says = (f"{moment}<br>" if rich else "") + text
+    hover_text = (f"{moment}<br>" if rich else "") + text
     visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False) if len(v)]
     beneath = None if ghost is None else np.asarray(ghost, np.float32)
     if gl:
-        traces, shapes = _line_traces(x, y, hover, visits, width, says), []
+        traces, shapes = _line_traces(x, y, hover, visits, width, hover_text), []
         if beneath is not None:
             grey = {"color": "$line", "width": width * 2.2}
             traces.insert(0, points("lines", *beneath.T, type="scattergl", line=grey))
@@ -166,7 +166,7 @@ def track(
             shapes.insert(0, _line_shape(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
         # Shapes have no hover, so an invisible trace of the whole path provides it.
         invisible = {"color": "$clear", "width": width, "simplify": False}
-        traces = [points("lines", x, y, says, customdata=typed(hover, "u2"), line=invisible, connectgaps=False)]
+        traces = [points("lines", x, y, hover_text, customdata=typed(hover, "u2"), line=invisible, connectgaps=False)]
     extent = where if dots is None else np.concatenate([where, np.asarray(dots, np.float32)])
     if dots is not None:
         shapes.insert(0, _dot_shapes(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(extent, axis=0)))))
