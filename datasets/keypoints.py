@@ -24,7 +24,7 @@ from .readers.hdf import read_hdf
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, with_labels
 from .readers.quality import LOW_SCORE, QualityReport, channel_quality, outlier_mask, percent
 from .readers.roles import Role, columns_with, find_recording_columns, format_cell, is_numeric, numeric_values
-from .readers.source import Readable, open_source
+from .readers.source import TEXT, Readable, open_source
 from .tables import Table
 from .tables import read as read_table
 
@@ -150,7 +150,7 @@ def read_any(
     opened = open_source(source, name)
     if opened.suffix in _HDF and not opened.packed:
         return read_hdf(opened, rate_hz)
-    if opened.suffix in (".csv", ".tsv", ".txt") and looks_like_deeplabcut(sniff(opened)):
+    if opened.suffix in TEXT and looks_like_deeplabcut(sniff(opened)):
         return read_deeplabcut_csv(opened, rate_hz)
     if opened.suffix == ".npz" and not opened.packed:
         with open_archive(opened) as archive:

@@ -15,7 +15,7 @@ from gdm_core.errors import ConfigError, DataError
 from .delimited import read_delimited
 from .header import is_number
 from .roles import format_cell, numeric_values
-from .source import Readable, Source, open_source
+from .source import TEXT, Readable, Source, open_source
 from .timing import read_clock
 
 _START = re.compile(r"^(start|onset|begin|from)", re.IGNORECASE)
@@ -66,12 +66,12 @@ def read_annotation(source: Readable, rate_hz: float, name: str | None = None) -
 
 def read_table_of_labels(opened: Source) -> pd.DataFrame:
     """Read the table of a file of labels."""
-    if opened.suffix not in (".txt", ".csv", ".tsv"):
+    if opened.suffix not in TEXT:
         raise DataError(
             f"{opened.name} is not a table of labels (.csv, .tsv, .txt). Export it from BORIS, or save columns start, stop "
             "and behaviour."
         )
-    return read_delimited(opened)[0]
+    return read_delimited(opened).frame
 
 
 def parse_annotation(frame: pd.DataFrame, rate_hz: float | None, opened: Source, keep_rate: bool = False) -> Annotation:

@@ -23,6 +23,7 @@ from .source import Source, refuse_damage
 from .timing import read_clock
 
 _MAX_MEMBERS = 2000
+_RATES = ("rate_hz", "rate", "fs", "fps", "sampling_rate", "sample_rate", "sfreq")
 
 
 @contextmanager
@@ -59,6 +60,12 @@ def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:
     if not arrays:
         raise DataError(f"{source.name} has no array. Save arrays with numpy.savez.")
     return arrays
+
+
+def pop_rate(arrays: dict[str, npt.NDArray[Any]]) -> float | None:
+    """Remove the arrays of one number that are named like a sampling rate, and return the first valid one."""
+    found = [arrays.pop(key) for key in _RATES if key in arrays and arrays[key].size == 1]
+    return next((float(one.item()) for one in found if one.dtype.kind in "fiu" and 0 < one.item() < math.inf), None)
 
 
 def to_strings(array: npt.NDArray[Any]) -> list[str]:
@@ -135,10 +142,10 @@ def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
 
 
 def _read_rate_and_start(arrays: dict[str, npt.NDArray[Any]], n: int) -> tuple[float | None, float]:
-    """Return frame rate (or None) and start time from `fps` or `time`."""
-    fps, time = arrays.get("fps"), arrays.get("time", arrays.get("timestamps"))
-    if fps is not None and fps.size == 1 and fps.dtype.kind in "fiu" and 0 < float(fps.ravel()[0]) < np.inf:
-        return float(fps.ravel()[0]), 0.0
+    """Return frame rate (or None) and start time from an array of the rate or of times."""
+    rate, time = pop_rate(arrays), arrays.get("time", arrays.get("timestamps"))
+    if rate is not None:
+        return rate, 0.0
     if time is None or time.shape != (n,) or time.dtype.kind not in "fiu":
         return None, 0.0
     try:

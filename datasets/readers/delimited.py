@@ -181,10 +181,20 @@ _NEAR = 50  # rows below the names, where they may be missing
 _MARK = "\ue000"  # a private-use character
 
 
-def read_delimited(
-    source: Source, answers: Answers | None = None
-) -> tuple[pd.DataFrame, list[str], tuple[Doubt, ...], float | None]:
-    """Read the table, and return it with notes and doubts about its format, and the rate above it."""
+@dataclass(frozen=True)
+class Parsed:
+    """A file's table, notes and doubts about it, and of a workbook the names of all sheets and of the one read."""
+
+    frame: pd.DataFrame
+    notes: list[str]
+    doubts: tuple[Doubt, ...] = ()
+    rate_hz: float | None = None
+    sheets: tuple[str, ...] = ()
+    sheet: str = ""
+
+
+def read_delimited(source: Source, answers: Answers | None = None) -> Parsed:
+    """Read the table; its rate is that above the names."""
     layout = sniff(source, answers)
     if not layout.rows:
         raise EmptyTableError(f"{source.name} has a header but no rows.")
@@ -209,7 +219,7 @@ def read_delimited(
         (len(layout.above) > 1, f"names are in {len(layout.above)} rows"),
     ):
         notes += [note] if applies else []
-    return read_body(source, layout, names), notes, layout.doubts, layout.rate_hz
+    return Parsed(read_body(source, layout, names), notes, layout.doubts, layout.rate_hz)
 
 
 def _may_name_rows(cells: list[str]) -> bool:

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import Any
 
@@ -17,27 +17,15 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.text import first_of
 
-from .archives import open_archive, read_arrays, to_strings
+from .archives import open_archive, pop_rate, read_arrays, to_strings
 from .deeplabcut import looks_like_deeplabcut
-from .delimited import EmptyTableError, compact, join_pieces, read_delimited, sniff, unique_names
+from .delimited import EmptyTableError, Parsed, compact, join_pieces, read_delimited, sniff, unique_names
 from .doubts import Answers, Doubt
 from .roles import is_numeric
-from .source import DAMAGE, Source, refuse_damage
+from .source import DAMAGE, TEXT, Source, refuse_damage
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """A file's table, notes and doubts about it, and of a workbook the names of all sheets and of the one read."""
-
-    frame: pd.DataFrame
-    notes: list[str]
-    sheets: tuple[str, ...] = ()
-    sheet: str = ""
-    doubts: tuple[Doubt, ...] = ()
-    rate_hz: float | None = None
-
-
-def _read_workbook(source: Source, sheet: str | None, answers: Answers) -> Parsed:
+def _read_workbook(source: Source, answers: Answers, sheet: str | None = None) -> Parsed:
     """Read a sheet of a workbook, as text.
 
     By default it is the first sheet with a numeric column, since a sheet of remarks often comes first.
@@ -46,7 +34,7 @@ def _read_workbook(source: Source, sheet: str | None, answers: Answers) -> Parse
 
     with open_archive(source):  # refuses a workbook that would unpack to too much
         pass
-    what, found = f"{source.name} is not a readable workbook", dict[str, Parsed]()
+    what, found = f"{source.name} is not a readable workbook", list[Parsed]()
     with source.open() as raw, refuse_damage(what, "Save it again, or as CSV."):
         book = load_workbook(raw, read_only=True, data_only=True, keep_links=False)
         names = tuple(str(page.title) for page in book.worksheets)
@@ -56,18 +44,21 @@ def _read_workbook(source: Source, sheet: str | None, answers: Answers) -> Parse
         for page in pages:
             content = _write_text(page, source)
             with suppress(EmptyTableError):
-                frame, notes, doubts, rate = read_delimited(Source(source.name, len(content), content), answers)
-                found[page.title] = Parsed(frame, notes, names, page.title, doubts, rate)
-                if any(is_numeric(frame[name]) for name in frame.columns):
+                one = read_delimited(Source(source.name, len(content), content), answers)
+                found.append(replace(one, sheets=names, sheet=page.title))
+                if _has_numbers(one):
                     break
     if not found:
         where = f"The sheet {pages[0].title!r} of {source.name}" if len(pages) == 1 else f"Each sheet of {source.name}"
         raise DataError(f"{where} has no row below a header. Add rows, or save it as CSV.")
-    *_, last = found.values()
-    chosen = last if any(is_numeric(last.frame[name]) for name in last.frame.columns) else next(iter(found.values()))
+    chosen = max(found, key=_has_numbers)
     others = [name for name in names if name != chosen.sheet]
     only = [f"only the sheet {chosen.sheet!r} was read; other sheets: {first_of(others, 5)}"] if others else []
     return replace(chosen, notes=[*only, *chosen.notes])
+
+
+def _has_numbers(parsed: Parsed) -> bool:
+    return any(is_numeric(parsed.frame[name]) for name in parsed.frame.columns)
 
 
 def _write_text(page: Any, source: Source) -> bytes:
@@ -92,9 +83,6 @@ def _write_cell(cell: Any) -> str:
     return "" if cell is None else str(pd.Timedelta(cell) if isinstance(cell, timedelta) else cell)
 
 
-READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
-
-_RATES = ("rate_hz", "rate", "fs", "fps", "sampling_rate", "sample_rate", "sfreq")
 _AXES = {
     2: ("channels, time", "time, channels"),
     3: ("trials, channels, time", "trials, time, channels", "time, channels, trials", "time, trials, channels"),
@@ -104,24 +92,25 @@ _NAMES = ("channels", "channel_names", "names", "columns")  # NPZ arrays of chan
 
 def read_frame(source: Source, sheet: str | None = None, answers: Answers | None = None) -> Parsed:
     """Read a table of any format."""
-    workbook = source.suffix == ".xlsx" and not source.packed
-    if sheet is not None and not workbook:
-        raise ConfigError(f"{source.name} is not a workbook, so it has no sheet {sheet!r}. Omit the sheet.")
-    if source.suffix in (".csv", ".tsv", ".txt", ".tab"):
-        if looks_like_deeplabcut(sniff(source)):
-            raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
-        frame, notes, doubts, rate = read_delimited(source, answers)
-        return Parsed(frame, notes, doubts=doubts, rate_hz=rate)
-    if source.packed:
+    read = READERS.get(source.suffix)
+    if read is None:
+        raise DataError(
+            f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with pandas, or keypoints "
+            "with movement or sleap-io."
+        )
+    if source.packed and read is not _read_text:
         raise DataError(f"{source.name}: only text tables may be compressed with gzip. Unpack it first.")
-    if workbook:
-        return _read_workbook(source, sheet, answers or {})
-    if (read := READERS.get(source.suffix)) is not None:
+    if sheet is None:
         return read(source, answers or {})
-    raise DataError(
-        f"{source.name} has an unknown format; readable: {', '.join(READABLE)}. Convert it with pandas, or keypoints "
-        "with movement or sleap-io."
-    )
+    if read is not _read_workbook:
+        raise ConfigError(f"{source.name} is not a workbook, so it has no sheet {sheet!r}. Omit the sheet.")
+    return _read_workbook(source, answers or {}, sheet)
+
+
+def _read_text(source: Source, answers: Answers) -> Parsed:
+    if looks_like_deeplabcut(sniff(source)):
+        raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
+    return read_delimited(source, answers)
 
 
 def _read_parquet(source: Source, _: Answers) -> Parsed:
@@ -158,8 +147,7 @@ def _read_npz(source: Source, answers: Answers) -> Parsed:
     if main is None or arrays[main].size == 0:
         raise DataError(f"{source.name} has no data. Save an array y [time, channels], and others of the same length.")
     y = arrays.pop(main)
-    rates = [float(arrays.pop(key).item()) for key in _RATES if key in arrays and arrays[key].size == 1]
-    rate = next((value for value in rates if 0 < value < np.inf), None)
+    rate = pop_rate(arrays)
     y, doubts = _sort_axes(y, arrays, answers)
     parts: list[tuple[str, npt.NDArray[Any]]] = []
     if y.ndim == 3:
@@ -215,10 +203,13 @@ def _to_plain_type(values: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]
     raise DataError(f"{source.name}: values of type {values.dtype} are neither numbers, dates nor text.")
 
 
-# Readers by extension, besides text and workbooks; add other formats here (docs/change.md).
+# Readers by extension; add other formats here (docs/change.md).
 READERS: dict[str, Callable[[Source, Answers], Parsed]] = {
+    **dict.fromkeys(TEXT, _read_text),
     ".parquet": _read_parquet,
     ".pq": _read_parquet,
     ".npz": _read_npz,
     ".npy": _read_npz,
+    ".xlsx": _read_workbook,
 }
+READABLE = (*READERS, ".csv.gz")

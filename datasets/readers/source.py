@@ -19,6 +19,7 @@ from typing import IO, ClassVar
 from gdm_core.errors import DataError, GdmError
 from gdm_core.text import shorten
 
+TEXT = (".csv", ".tsv", ".txt", ".tab")  # extensions of text tables
 ProgressCallback = Callable[[float, str], None]
 Readable = str | Path | bytes | bytearray | memoryview | IO[bytes]
 

@@ -108,11 +108,11 @@ def test_script_repeats_swapped_animals_and_parts(session):
 
 
 def test_role_animal_gives_one_row_per_time_step(session):
-    fish = pd.DataFrame({"time": np.repeat(np.arange(80) / 10, 2), "oid": [7, 8] * 80, "x": np.arange(160.0) % 37,
+    fish = pd.DataFrame({"time": np.repeat(np.arange(80) / 10, 2), "nr": [7, 8] * 80, "x": np.arange(160.0) % 37,
                          "y": np.arange(160.0) % 23})  # fmt: skip
     content = fish.to_csv(index=False).encode()
     file = read("fish.csv", content)
-    assert check.edited_roles(file)["oid"] == "channel"
+    assert check.edited_roles(file)["nr"] == "channel"
     session[f"uploaded-roles-{file.digest}"] = {"edited_rows": {1: {"role": "animal"}}}
     posed = intake.as_poses(intake.widen_file(file, check.edited_roles(file)))
     assert (posed.content.animals, posed.content.n_frames) == (("7", "8"), 80)
