@@ -62,7 +62,7 @@ def _fillable(xy: Floats, rate_hz: float, longest_seconds: float) -> Bool:
     return fillable
 
 
-def _fit_walk(xy: Floats, lag: int) -> tuple[Floats, Floats, float]:
+def _fit_walk(xy: Floats, lag: int) -> tuple[npt.NDArray[np.float64], Floats, float]:
     """Return the loadings of a random walk of an animal's parts [T, 2, P], with centre and scale.
 
     With x + iy as a complex number per part, the covariance of steps does not depend on the heading.
