@@ -6,6 +6,7 @@ correct its error at the start and sector lines; the session's laps give the err
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -55,18 +56,20 @@ class LapClock:
         """
         return np.interp(np.asarray(share, float), self.distance, self.time)
 
-    def variance(self, first: npt.ArrayLike, last: npt.ArrayLike) -> FloatArray:
-        """Return [...] variance in s2 of the time between two shares of the lap.
 
-        The error is a Brownian bridge between pins: zero over the whole interval, largest over half of it.
+def clock_variance(clocks: Sequence[LapClock], edges: npt.ArrayLike, weights: FloatArray) -> FloatArray:
+    """Return the sum [P] of the variances in s2 of clocks over parts of the lap, with weights [M, P] of its cells.
 
-        first, last   shares of the lap's distance, 0 to 1
-        """
-        a, b = self.seconds_at(first)[..., None], self.seconds_at(last)[..., None]
-        start, end = self.pins[:-1], self.pins[1:]
-        inside = np.clip(np.minimum(b, end) - np.maximum(a, start), 0, None)  # [..., P]
-        found: FloatArray = (self.drift * inside * (1 - inside / (end - start))).sum(axis=-1)
-        return found
+    Over T seconds between official times, a Brownian bridge with drift d has the covariance d (t_i [i = j] - t_i t_j / T).
+    """
+    found = []
+    for clock in clocks:
+        time, start, end = clock.seconds_at(edges), clock.pins[:-1], clock.pins[1:]
+        inside = np.clip(np.minimum(time[1:, None], end) - np.maximum(time[:-1, None], start), 0, None)  # [M, pins]
+        found.append((clock.drift * inside.sum(axis=1), np.sqrt(clock.drift / (end - start)) * inside))
+    ahead = np.sum([one for one, _ in found], axis=0) @ weights**2  # [P]
+    back = ((weights.T @ np.concatenate([two for _, two in found], axis=1)) ** 2).sum(axis=1)
+    return np.clip(ahead - back, 0, None)
 
 
 @lru_cache(maxsize=4)

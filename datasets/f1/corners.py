@@ -9,6 +9,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.gaps import ratio
+
 from .clock import LARGEST_HOLE_S, lap_clock
 from .driving import FAST_KMH, SLOW_KMH
 from .session import Session
@@ -25,14 +27,12 @@ FEWEST_SAMPLES = 20
 class LapSamples:
     """Raw car samples of a lap and of the road before and after it, in time order.
 
-    number     lap number
     seconds    [R] since the lap began
     distance   [R] metres from the start line; negative before it, beyond the length after the lap
     channels   [R] values by name, as far as they were sent
     duration   seconds from start to finish line
     """
 
-    number: int
     seconds: Floats
     distance: Floats
     channels: dict[str, Floats]
@@ -78,13 +78,8 @@ def lap_samples(session: Session, code: str, laps: Iterable[int]) -> dict[int, L
         line = length * np.round(np.interp(start, driver.time, metres) / length)
         part = slice(*np.searchsorted(time, [start - MARGIN * (end - start), end + MARGIN * (end - start)]))
         distance = np.maximum.accumulate(along[part] - line) if time[part].size else along[part]
-        one = LapSamples(
-            int(number),
-            time[part] - start,
-            distance,
-            {name: values[part].astype(np.float64) for name, values in channels.items()},
-            end - start,
-        )
+        sent = {name: values[part].astype(np.float64) for name, values in channels.items()}
+        one = LapSamples(time[part] - start, distance, sent, end - start)
         if one.inside.sum() >= FEWEST_SAMPLES:
             found[int(number)] = one
     return found
@@ -104,21 +99,8 @@ PEDAL_MEASURES = {
 }
 
 
-@dataclass(frozen=True)
-class Coast:
-    """Lifting before braking: off both pedals after full throttle, then on the brake.
-
-    start, end   metres from the start line where the throttle is closed and where braking starts
-    seconds      duration
-    """
-
-    start: float
-    end: float
-    seconds: float
-
-
-def lifts_and_coasts(lap: LapSamples) -> tuple[Coast, ...]:
-    """Return the stretches of a lap where the driver lifts and coasts before braking."""
+def lifts_and_coasts(lap: LapSamples) -> tuple[tuple[float, float], ...]:
+    """Return where the driver lifts and coasts: metres at which the throttle is closed and at which braking starts."""
     if not {"throttle", "brake"} <= lap.channels.keys():
         return ()
     throttle, braking = lap.channels["throttle"], lap.channels["brake"] > ON_THE_BRAKE
@@ -132,7 +114,7 @@ def lifts_and_coasts(lap: LapSamples) -> tuple[Coast, ...]:
         full = (throttle[:first] >= FULL_THROTTLE) & (lap.seconds[:first] >= since)
         seconds = float(lap.seconds[after] - lap.seconds[first])
         if full.any() and seconds >= SHORTEST_COAST_S:
-            found.append(Coast(float(lap.distance[first]), float(lap.distance[after]), seconds))
+            found.append((float(lap.distance[first]), float(lap.distance[after])))
     return tuple(found)
 
 
@@ -144,17 +126,15 @@ def pedal_shares(lap: LapSamples, part: slice = slice(None)) -> dict[str, float]
     throttle = lap.channels["throttle"][part]
     known = np.isfinite(throttle)
     full = throttle >= FULL_THROTTLE
-    found = {"full throttle": _percent(seconds, full, known), "full throttle, distance": _percent(metres, full, known)}
+    during = {"full throttle": (seconds, full), "full throttle, distance": (metres, full)}
     if "brake" in lap.channels:
         braking = lap.channels["brake"][part] > ON_THE_BRAKE
-        found["braking"] = _percent(seconds, braking, known)
-        found["coasting"] = _percent(seconds, (throttle < OFF_THROTTLE) & ~braking, known)
-    return found
-
-
-def _percent(weights: Floats, during: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]) -> float:
-    total = float(weights[known].sum())
-    return 100 * float(weights[known & during].sum()) / total if total > 0 else float("nan")
+        during["braking"] = seconds, braking
+        during["coasting"] = seconds, (throttle < OFF_THROTTLE) & ~braking
+    return {
+        name: 100 * float(ratio(weights[known & there].sum(), weights[known].sum()))
+        for name, (weights, there) in during.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +170,7 @@ def lap_measures(session: Session, code: str, laps: Iterable[int]) -> LapMeasure
             continue
         for measure, value in pedal_shares(lap).items():
             values[measure][row] = value
-        values["lift and coast"][row] = sum(coast.end - coast.start for coast in lifts_and_coasts(lap))
+        values["lift and coast"][row] = sum(end - start for start, end in lifts_and_coasts(lap))
         values["top speed"][row] = lap.channels["speed"][lap.inside].max()
     return LapMeasures(session.driver(code).code, numbers, values)
 
@@ -364,12 +344,11 @@ def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
             for measure, value in _measure(lap, apex[c], edges[c], edges[c + 1]).items():
                 values[measure][row, c] = value
         for zone, before in zip(zones, (None, *zones), strict=False):
-            point = _braking_point(lap, zone, before)
-            values["braking point"][row, zone.corner] = apex[zone.corner] - point
+            values["braking point"][row, zone.corner] = apex[zone.corner] - _braking_point(lap, zone, before)
         if "brake" in lap.channels and "throttle" in lap.channels:
             values["lift and coast"][row] = 0.0
-            for coast in lifts_and_coasts(lap):
-                values["lift and coast"][row, np.searchsorted(apex, coast.start) % len(apex)] += coast.end - coast.start
+            for start, end in lifts_and_coasts(lap):
+                values["lift and coast"][row, np.searchsorted(apex, start) % len(apex)] += end - start
     return Corners(session.driver(code).code, numbers, values, names)
 
 

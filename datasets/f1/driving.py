@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from gdm_core.maths.gaps import ratio
 
@@ -17,54 +18,14 @@ MOSTLY, BRAKING = 0.5, 0.4  # shares of a state's time: cornering or full thrott
 RARE = 0.002  # share of all samples below which a state counts as unused
 
 
-@dataclass(frozen=True)
-class Driving:
-    """Mean driving values of a state, weighted by its share of each sample; NaN if missing.
+def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> pd.DataFrame:
+    """Return mean driving values of K states [T, K], one row each, weighted by its share of each sample; NaN if missing.
 
-    use            share of all samples
-    speed          km/h
-    throttle       percent
-    full           share of the state's time at full throttle
-    brake          share of the state's time on the brake
-    gear           mean gear
-    cornering      share of the state's time in bends with a radius under 250 m
-    left           share of the cornering time in left-hand bends
-    corner_speed   speed while cornering, km/h
-    curvature      mean absolute curvature, 1/m
+    Shares are of the state's time, but for `use` of all samples and `left` of the time in bends with a radius under 250 m.
+
+    channels   [T] speed in km/h, throttle in percent, brake and gear, as far as they were sent
+    turn       [T] curvature in 1/m, positive to the left
     """
-
-    use: float
-    speed: float
-    throttle: float
-    full: float
-    brake: float
-    gear: float
-    cornering: float
-    left: float
-    corner_speed: float
-    curvature: float
-
-    @property
-    def name(self) -> str:
-        """Return a short description, such as "slow left-hander", from the available channels."""
-        if not self.use >= RARE:
-            return "unused"
-        corner = ""
-        if self.cornering >= MOSTLY:
-            side = "left-hander" if self.left >= 2 / 3 else "right-hander" if self.left <= 1 / 3 else "corners"
-            pace = "slow" if self.corner_speed < SLOW_KMH else "fast" if self.corner_speed > FAST_KMH else "medium"
-            corner = f"{pace} {side}" if np.isfinite(self.corner_speed) else side
-        if self.brake >= BRAKING:
-            return "braking"
-        if corner:
-            return corner
-        if self.full >= MOSTLY:
-            return "on throttle"
-        return "part throttle" if np.isfinite(self.throttle) else "straight"
-
-
-def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn: npt.ArrayLike) -> list[Driving]:
-    """Return driving values of K states [T, K] from channels [T] and curvature [T]."""
     soft, bend = np.asarray(states, np.float64), np.asarray(turn, np.float64)
     nothing = np.full(len(soft), np.nan)
     speed, throttle, brake, gear = (
@@ -88,17 +49,30 @@ def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn:
     weight = soft.T @ known
     total = soft.T @ np.where(known, table, 0)
     means = ratio(total, weight)
-    return [
-        Driving(use=float(share), **dict(zip(seen, map(float, row), strict=True)))
-        for share, row in zip(soft.mean(axis=0), means, strict=True)
-    ]
+    return pd.DataFrame({"use": soft.mean(axis=0), **dict(zip(seen, means.T, strict=True))})
 
 
-def proposed_names(found: Sequence[Driving]) -> list[str]:
+def proposed_names(found: pd.DataFrame) -> list[str]:
     """Return a unique name per state, with speed or number added to duplicates."""
-    names = [one.name for one in found]
+    states: list[Any] = list(found.itertuples(index=False))
+    names = [_name(one) for one in states]
     named = [
-        f"{one.name}, {one.speed:.0f} km/h" if names.count(one.name) > 1 and np.isfinite(one.speed) else one.name
-        for one in found
+        f"{name}, {one.speed:.0f} km/h" if names.count(name) > 1 and np.isfinite(one.speed) else name
+        for name, one in zip(names, states, strict=True)
     ]
     return [f"{name} ({k + 1})" if named.count(name) > 1 else name for k, name in enumerate(named)]
+
+
+def _name(one: Any) -> str:
+    """Return a short description of a state, such as "slow left-hander", from the known values."""
+    if not one.use >= RARE:
+        return "unused"
+    if one.brake >= BRAKING:
+        return "braking"
+    if one.cornering >= MOSTLY:
+        side = "left-hander" if one.left >= 2 / 3 else "right-hander" if one.left <= 1 / 3 else "corners"
+        pace = "slow" if one.corner_speed < SLOW_KMH else "fast" if one.corner_speed > FAST_KMH else "medium"
+        return f"{pace} {side}" if np.isfinite(one.corner_speed) else side
+    if one.full >= MOSTLY:
+        return "on throttle"
+    return "part throttle" if np.isfinite(one.throttle) else "straight"

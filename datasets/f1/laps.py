@@ -212,20 +212,13 @@ class IdealLap:
     code      driver code
     best      fastest lap in seconds
     ideal     sum of the best sectors in seconds
-    sectors   best time of each sector
     laps      lap number of each best sector
     """
 
     code: str
     best: float
     ideal: float
-    sectors: tuple[float, ...]
     laps: tuple[int, ...]
-
-    @property
-    def left(self) -> float:
-        """Return the seconds between the best and the ideal lap."""
-        return self.best - self.ideal
 
 
 def is_qualifying(session: Session) -> bool:
@@ -265,9 +258,8 @@ def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
         if not valid.any() or not np.isfinite(sectors).any(axis=0).all():
             continue
         rows = np.nanargmin(sectors, axis=0)
-        best = sectors[rows, range(3)]
-        seconds, numbers = float(laps.seconds[valid].min()), tuple(laps.number[rows].tolist())
-        found.append(IdealLap(driver.code, seconds, float(best.sum()), tuple(best.tolist()), numbers))
+        ideal = float(sectors[rows, range(3)].sum())
+        found.append(IdealLap(driver.code, float(laps.seconds[valid].min()), ideal, tuple(laps.number[rows].tolist())))
     return tuple(sorted(found, key=lambda one: one.ideal))
 
 

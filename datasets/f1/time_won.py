@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from gdm_core.maths.gaps import ratio
 
-from .clock import LapClock, lap_clock
+from .clock import LapClock, clock_variance, lap_clock
 from .laps import best_laps, is_race, laps_on_like_tyres
 from .session import LapTable, Session
-from .traffic import free_laps, laps_to_compare
+from .traffic import FEWEST_LAPS, free_laps
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,7 +63,6 @@ class Estimate:
 
 By = Literal["tyre age", "lap number"]
 
-FEWEST_LAPS = 5
 SLOW = 1.05  # times a driver's median; slower laps were disturbed, such as by traffic
 
 
@@ -89,11 +88,6 @@ class LapTrend:
         rows = np.searchsorted(laps.number, numbers)
         tyres = np.array([self.compounds.get(laps.compound[row], np.nan) for row in rows])
         return self.age * laps.tyre_age[rows] + self.lap * laps.number[rows] + tyres - self.middle
-
-
-def clean_laps(laps: LapTable) -> npt.NDArray[np.int64]:
-    """Return the numbers of undisturbed laps."""
-    return np.asarray(laps.number[laps.undisturbed], np.int64)
 
 
 def steady_laps(laps: LapTable) -> npt.NDArray[np.bool_]:
@@ -191,20 +185,14 @@ class TimeWon:
         """
         shares = np.asarray(weights, np.float64)
         parts = self.won @ shares  # [L, P]
-        # Clock errors repeat on every lap of a driver, so averaging laps does not reduce them. Over T seconds, a Brownian
-        # bridge with drift d has the covariance d (t_i [i = j] - t_i t_j / T).
-        found = []
-        for clock in self._clocks:
-            at, start, end = clock.seconds_at(self.edges), clock.pins[:-1], clock.pins[1:]
-            inside = np.clip(np.minimum(at[1:, None], end) - np.maximum(at[:-1, None], start), 0, None)  # [M, pins]
-            found.append((clock.drift * inside.sum(axis=1), np.sqrt(clock.drift / (end - start)) * inside))
-        ahead = np.sum([one for one, _ in found], axis=0) @ shares**2  # [P]
-        back = ((shares.T @ np.concatenate([two for _, two in found], axis=1)) ** 2).sum(axis=1)
-        return _mean_with_clock(parts, np.clip(ahead - back, 0, None) / len(self.pairs))
+        return _mean_with_clock(parts, clock_variance(self._clocks, self.edges, shares) / len(self.pairs))
 
 
 def _mean_with_clock(values: Floats, variance: Floats) -> Estimate:
-    """Return means of laps [L, P] whose clocks have this variance [P]; with one lap, the error is that of its clock."""
+    """Return means of laps [L, P] whose clocks have this mean variance [P]; with one lap, the error is that of its clock.
+
+    Clock errors repeat on every lap of a driver, so averaging laps does not reduce them.
+    """
     clock = Estimate(np.zeros_like(variance), np.sqrt(variance), np.full_like(variance, np.inf))
     return mean_of_laps(values) - clock if len(values) > 1 else replace(clock, mean=values[0])
 
@@ -257,10 +245,9 @@ def time_won(
         timed = _timed_pairs(session, drivers, pairs)
         return _gained(timed, np.asarray(edges, np.float64), by, None, 0, True) if timed else None
     one, other = (session.driver(code).laps for code in drivers)
-    first, second = (
-        clean if chosen is None else clean[np.isin(clean, list(chosen))]
-        for clean, chosen in zip((clean_laps(one), clean_laps(other)), laps or (None, None), strict=True)
-    )
+    cleans = [set(table.number[table.undisturbed].tolist()) for table in (one, other)]
+    chosen = cleans if laps is None else [clean & set(numbers) for clean, numbers in zip(cleans, laps, strict=True)]
+    every = tuple(sorted(chosen[0])), tuple(sorted(chosen[1]))
     trend = lap_trend(session) if by == "tyre age" else None
     if drivers[0] == drivers[1] or (by == "tyre age" and trend is None):
         return None
@@ -269,10 +256,10 @@ def time_won(
         alike = [(n, n) for n in sorted(set(laps[0]) & set(laps[1]))]
         return laps_on_like_tyres(one, other, *laps) if by == "tyre age" else alike
 
-    every = tuple(first.tolist()), tuple(second.tolist())
-    alone = every
-    if not keep_close:
-        alone = free_laps(session, drivers[0], every[0]), free_laps(session, drivers[1], every[1])
+    free_of = [
+        side if keep_close else free_laps(session, code, side) for code, side in zip(drivers, every, strict=True)
+    ]
+    alone = free_of[0], free_of[1]
     timed = _timed_pairs(session, drivers, matched(alone))
     free = len(timed) >= FEWEST_LAPS
     if not free:
@@ -366,8 +353,7 @@ def minisectors(session: Session, codes: Sequence[str] | None = None) -> Minisec
         times = np.stack([np.diff(clock.seconds_at(shares)) for clock in timed.values()])  # [L, M]
         if trend is not None:
             times *= 1 - (trend.effect(driver.laps, [*timed]) / times.sum(axis=1))[:, None]
-        # The clock's error repeats on every lap, so averaging laps does not reduce it.
-        variance = np.mean([clock.variance(shares[:-1], shares[1:]) for clock in timed.values()], axis=0)
+        variance = clock_variance([*timed.values()], shares, np.eye(len(shares) - 1)) / len(timed)
         known.append(driver.code)
         found.append(_mean_with_clock(times, variance))
     if len(known) < 2:
@@ -385,5 +371,9 @@ def usual_laps(session: Session) -> dict[str, tuple[int, ...]]:
     """
     if not is_race(session):
         return {one.code: (one.number,) for one in sorted(best_laps(session), key=lambda one: -one.seconds)}
-    steady = {driver.code: driver.laps.number[steady_laps(driver.laps)].tolist() for driver in session.drivers}
-    return {code: laps_to_compare(session, code, laps) for code, laps in steady.items()}
+    found = {}
+    for driver in session.drivers:
+        steady = tuple(driver.laps.number[steady_laps(driver.laps)].tolist())
+        free = free_laps(session, driver.code, steady)
+        found[driver.code] = free if len(free) >= FEWEST_LAPS else steady
+    return found

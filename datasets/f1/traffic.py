@@ -16,69 +16,36 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 CLOSE_S = 1.0  # DRS may be used within a second; the tow reaches about as far
-FEWEST_FREE = 5  # with fewer free laps, comparisons take all
-
-
-@dataclass(frozen=True, eq=False)
-class CarAhead:
-    """Gap to the next car on the road, on L laps of a driver at the timing lines.
-
-    laps      [L] numbers of the laps with a lap time and speeds
-    seconds   [L, 4] gap at the start line, the two sector lines and the finish line; infinite if no car passed before
-    """
-
-    laps: Ints
-    seconds: Floats
-
-    @property
-    def close(self) -> npt.NDArray[np.bool_]:
-        """Return [L] whether the car ahead was within one second at a timing line."""
-        return np.asarray((self.seconds < CLOSE_S).any(axis=1), bool)
+FEWEST_LAPS = 5  # with fewer free laps, comparisons take all
 
 
 @lru_cache(maxsize=4)
-def cars_ahead(session: Session) -> dict[str, CarAhead]:
-    """Return the gap to the car ahead, lapped or not, by driver code.
+def gaps_ahead(session: Session) -> dict[tuple[str, int], Floats]:
+    """Return [4] seconds to the next car on the road, by driver and lap: at the start line, sector lines and finish line.
 
-    The gap at a line is the time since another car last passed it.
+    The gap at a line is the time since another car, lapped or not, last passed it; infinite if none passed before.
     """
-    lines = sector_lines(session)
+    lines, passed = sector_lines(session), dict[tuple[str, int], Floats]()
     if lines is None:
         return {}
-    driver, number, passed = [], [], []
-    for index, one in enumerate(session.drivers):
-        for row, lap in enumerate(one.laps.number.tolist() if one.has_position else ()):
-            clock = lap_clock(session, one.code, lap)
-            if clock is not None:
-                driver.append(index)
-                number.append(lap)
-                passed.append(one.laps.start[row] + clock.seconds_at([0, *lines.shares, 1]))
+    for driver in session.drivers:
+        for row, lap in enumerate(driver.laps.number.tolist() if driver.has_position else ()):
+            if (clock := lap_clock(session, driver.code, lap)) is not None:
+                passed[driver.code, lap] = driver.laps.start[row] + clock.seconds_at([0, *lines.shares, 1])
     if not passed:
         return {}
-    whose, numbers, times = np.array(driver), np.array(number), np.stack(passed)  # [N], [N], [N, 4]
+    whose, times = np.array([code for code, _ in passed]), np.stack(list(passed.values()))  # [N], [N, 4]
     order = np.argsort(times, axis=0, kind="stable")
-    gaps = np.diff(np.take_along_axis(times, order, 0), axis=0)
     alone = whose[order[:-1]] == whose[order[1:]]  # the car's own last lap
-    seconds = np.full(times.shape, np.inf)
-    np.put_along_axis(seconds, order[1:], np.where(alone, np.inf, gaps), 0)
-    return {
-        session.codes[index]: CarAhead(numbers[whose == index], seconds[whose == index])
-        for index in np.unique(whose).tolist()
-    }
+    gaps = np.full(times.shape, np.inf)
+    np.put_along_axis(gaps, order[1:], np.where(alone, np.inf, np.diff(np.take_along_axis(times, order, 0), axis=0)), 0)
+    return dict(zip(passed, gaps, strict=True))
 
 
 def free_laps(session: Session, code: str, laps: Iterable[int]) -> tuple[int, ...]:
     """Return the laps that were not within one second of the car ahead at a timing line."""
-    ahead = cars_ahead(session).get(code)
-    close = set() if ahead is None else set(ahead.laps[ahead.close].tolist())
-    return tuple(int(lap) for lap in laps if lap not in close)
-
-
-def laps_to_compare(session: Session, code: str, laps: Iterable[int]) -> tuple[int, ...]:
-    """Return the laps that were not close behind another car, or all laps if fewer than five remain."""
-    numbers = tuple(int(lap) for lap in laps)
-    free = free_laps(session, code, numbers)
-    return free if len(free) >= FEWEST_FREE else numbers
+    gaps = gaps_ahead(session)
+    return tuple(lap for lap in laps if not np.any(gaps.get((code, lap), np.inf) < CLOSE_S))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +84,13 @@ def race_history(session: Session) -> RaceHistory:
         np.where(np.isfinite(ends), rank, np.nan),
         ends - first,
         {driver.code: tuple(driver.laps.number[driver.laps.pit_in].tolist()) for driver in drivers},
-        tuple(flag for spell in session.spells if (flag := _on_laps(spell, laps, starts, first)) is not None),
+        _flags_on_laps(session.spells, laps, starts, first),
     )
 
 
-def _on_laps(spell: Spell, laps: Ints, starts: Floats, ends: Floats) -> tuple[int, int, str] | None:
-    """Return the first and last of the leader's laps during a period, with its name."""
-    during = laps[(ends > spell.start) & (starts < spell.end)]
-    return (int(during[0]), int(during[-1]), spell.what) if during.size else None
+def _flags_on_laps(
+    spells: Iterable[Spell], laps: Ints, starts: Floats, ends: Floats
+) -> tuple[tuple[int, int, str], ...]:
+    """Return the first and last of the leader's laps during each period, with its name."""
+    during = [(spell.what, laps[(ends > spell.start) & (starts < spell.end)]) for spell in spells]
+    return tuple((int(these[0]), int(these[-1]), what) for what, these in during if these.size)

@@ -57,7 +57,7 @@ def export(view: View) -> None:
         here,
         lambda _: state_figures(race, drivers, list(here.names)) | by_part | drawn | scores.exported(view),
         after=[f"names = {named!r}  # of the columns of states"] if named else [],
-        tables=tables | {"State profiles": lambda: state_names.in_numbers(found, named)},
+        tables=tables if found.empty else tables | {"State profiles": lambda: state_names.in_numbers(found, named)},
     )
 
 

@@ -148,7 +148,7 @@ def ideal_table(session: Session) -> pd.DataFrame:
     """Return one row per driver: the best sectors combined."""
     return pd.DataFrame(
         {
-            "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Gap to ideal": one.left,
+            "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Gap to ideal": one.best - one.ideal,
             "Laps": ", ".join(map(str, one.laps)),
         }
         for one in ideal_laps(session)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.driving import Driving, describe, proposed_names
+from datasets.f1.driving import describe, proposed_names
 from gdm_studio.plot.figures.base import numbered
 from pages.formula1.data import race_of, read
 from pages.formula1.tables import table_with_csv
@@ -21,13 +21,13 @@ LONGEST = 40
 IN_A_ROW = 4
 
 
-def profiles(view: View) -> list[Driving]:
-    """Return the driving profile of each state of the finished fit."""
+def profiles(view: View) -> pd.DataFrame:
+    """Return the driving profile of each state of the finished fit, one row per state; without rows before."""
     shown, race = view.state, race_of(view)
     here, laps = read(view, race.train, "train"), race.train
     if isinstance(here, Undecoded) or shown.result is None:
-        return []
-    found: list[Driving] = shown.memoize(
+        return pd.DataFrame()
+    found: pd.DataFrame = shown.memoize(
         "profiles",
         lambda: describe(here.soft, laps.car, race.circuit.curvature_at(laps.distance)),
         inputs=(here.soft, laps),
@@ -77,7 +77,7 @@ def keep_name(key: str) -> None:
 def show_names(view: View) -> None:
     """Show a table of states, and a field for the name of each."""
     shown, found = view.state, profiles(view)
-    if shown.result is None or not found:
+    if found.empty:
         shell.empty("Fitting", "State descriptions appear when fitting finishes.")
         return
     table = in_numbers(found, names(view))
@@ -98,19 +98,19 @@ def show_names(view: View) -> None:
             )  # fmt: skip
 
 
-def in_numbers(found: Sequence[Driving], named: Sequence[str]) -> pd.DataFrame:
-    """Return one row per state with its name and profile."""
-    return pd.DataFrame(
-        {
-            "State": [f"S{k + 1}" for k in range(len(found))],
-            "Name": list(named),
-            "Usage": [100 * one.use for one in found],
-            "Speed": [one.speed for one in found],
-            "Throttle": [one.throttle for one in found],
-            "Braking": [100 * one.brake for one in found],
-            "Gear": [one.gear for one in found],
-            "Turning": [float(np.rad2deg(10 * one.curvature)) for one in found],
-            "Cornering": [100 * one.cornering for one in found],
-            "Left-hand share": [100 * one.left for one in found],
-        }
-    )
+def in_numbers(found: pd.DataFrame, named: Sequence[str]) -> pd.DataFrame:
+    """Return one row per state with its name and profile, shares in percent."""
+    shares = 100 * found[["use", "brake", "cornering", "left"]]
+    values = {
+        "Usage": shares.use,
+        "Speed": found.speed,
+        "Throttle": found.throttle,
+        "Braking": shares.brake,
+        "Gear": found.gear,
+    }
+    values |= {
+        "Turning": np.rad2deg(10 * found.curvature),
+        "Cornering": shares.cornering,
+        "Left-hand share": shares.left,
+    }
+    return pd.DataFrame({"State": [f"S{k + 1}" for k in range(len(found))], "Name": list(named)} | values)

@@ -25,8 +25,7 @@ from datasets.f1.laps import (
 from datasets.f1.loader import read_session, write_session
 from datasets.f1.long_runs import fuel_effect, line, runs
 from datasets.f1.session import Driver, Session, Spell
-from datasets.f1.time_won import clean_laps
-from datasets.f1.traffic import cars_ahead, free_laps, race_history
+from datasets.f1.traffic import free_laps, gaps_ahead, race_history
 from datasets.f1.trials import ACTIVITIES, activities, curvature
 from datasets.formula1 import Reason
 from tests.support.formula1 import LAP_S, cut_off, feed_car, feed_laps, raises, ring_driver, ring_session
@@ -62,8 +61,8 @@ def test_ideal_lap_joins_the_best_sectors():
     assert first.code == "BBB"
     assert first.laps == (4, 3, 3)
     assert first.ideal == pytest.approx(9.0 + 39.2 * 0.75)
-    assert first.left == pytest.approx(39.2 - first.ideal)
-    assert second.left == pytest.approx(0.0)
+    assert first.best == pytest.approx(39.2)
+    assert second.best == pytest.approx(second.ideal)
 
 
 def test_ideal_lap_uses_sectors_of_aborted_laps():
@@ -135,7 +134,7 @@ def test_best_laps_and_speeds_equal_fastf1(feed):
 def test_corner_times_add_up_to_lap_times(china):
     session = china[0]
     laps = session.driver("PIA").laps
-    found = corners_of(session, "PIA", clean_laps(laps))
+    found = corners_of(session, "PIA", laps.number[laps.undisturbed])
     official = laps.seconds[np.isin(laps.number, found.laps)]
     known = np.isfinite(found.values["time"]).all(axis=1)
     assert known.mean() > 0.9
@@ -314,11 +313,11 @@ def test_states_are_named_by_speed_and_pedals():
         "fast left-hander",
         "on throttle, 300 km/h",
     ]
-    assert found[1].speed == pytest.approx(90)
-    assert found[1].gear == pytest.approx(2)
-    assert found[1].left == 0
-    assert np.isnan(found[0].left)
-    assert found[0].use == pytest.approx(1 / 6)
+    assert found.speed[1] == pytest.approx(90)
+    assert found.gear[1] == pytest.approx(2)
+    assert found.left[1] == 0
+    assert np.isnan(found.left[0])
+    assert found.use[0] == pytest.approx(1 / 6)
 
 
 def test_activities_follow_pedals_and_curvature():
@@ -402,20 +401,17 @@ def _behind(code: str, seconds: float, n_laps: int = 8) -> Driver:
 
 def test_gap_is_the_time_to_the_car_ahead():
     session = ring_session(_behind("AAA", 0.0), _behind("BBB", 0.6), _behind("CCC", 3.0))
-    second, third = (cars_ahead(session)[code] for code in ("BBB", "CCC"))
-    np.testing.assert_allclose(second.seconds[second.laps == 4], 0.6, atol=1e-6)
-    np.testing.assert_allclose(third.seconds[third.laps == 4], 2.4, atol=1e-6)
-    assert second.close.all()
-    assert not third.close.any()
+    gaps = gaps_ahead(session)
+    np.testing.assert_allclose(gaps["BBB", 4], 0.6, atol=1e-6)
+    np.testing.assert_allclose(gaps["CCC", 4], 2.4, atol=1e-6)
     assert free_laps(session, "BBB", range(1, 9)) == ()
     assert free_laps(session, "CCC", [2, 5]) == (2, 5)
 
 
 def test_first_car_on_the_road_has_no_gap():
-    alone = cars_ahead(ring_session(_behind("AAA", 0.0)))["AAA"]
-    assert np.isinf(alone.seconds).all()
-    lapped = cars_ahead(ring_session(_behind("AAA", 0.0), _behind("BBB", LAP_S - 0.4)))["AAA"]
-    np.testing.assert_allclose(lapped.seconds[1:, :-1], 0.4, atol=1e-6)
+    assert np.isinf(list(gaps_ahead(ring_session(_behind("AAA", 0.0))).values())).all()
+    lapped = gaps_ahead(ring_session(_behind("AAA", 0.0), _behind("BBB", LAP_S - 0.4)))
+    np.testing.assert_allclose([lapped["AAA", lap][:-1] for lap in range(2, 9)], 0.4, atol=1e-6)
 
 
 def test_history_counts_retirements_and_stops():
@@ -436,12 +432,10 @@ def test_history_counts_retirements_and_stops():
 def test_real_gaps_and_positions(china, china_feed):
     """LEC was 0.58 s behind HAM at the end of lap 20; positions equal those of FastF1."""
     session = china[0]
-    ahead = cars_ahead(session)["LEC"]
-    here = ahead.seconds[ahead.laps == 20]
-    assert here[0, -1] == pytest.approx(0.58, abs=0.005)
+    gap = gaps_ahead(session)["LEC", 20][-1]
+    assert gap == pytest.approx(0.58, abs=0.005)
     ends = [session.driver(code).laps.end[19] for code in ("LEC", "HAM")]
-    assert here[0, -1] == pytest.approx(ends[0] - ends[1], abs=0.005)
-    assert len(free_laps(session, "LEC", ahead.laps.tolist())) == len(ahead.laps) - ahead.close.sum()
+    assert gap == pytest.approx(ends[0] - ends[1], abs=0.005)
     history = race_history(session)
     for code in ("PIA", "LEC", "TSU"):
         official = china_feed.laps.pick_drivers(code)

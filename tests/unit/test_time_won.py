@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import stats
 from datasets import formula1
 from datasets.f1 import loader
 from datasets.f1 import time_won as module
-from datasets.f1.clock import LapClock, lap_clock, sector_lines
+from datasets.f1.clock import LapClock, clock_variance, lap_clock, sector_lines
 from datasets.f1.feed import lap_table
 from datasets.f1.laps import Stint, laps_on_like_tyres, pairs_around_stops, pairs_in_stints, stints
 from datasets.f1.race import SECTOR_LINES
@@ -21,7 +22,6 @@ from datasets.f1.session import Driver, LapTable, Session
 from datasets.f1.time_won import (
     Estimate,
     Minisectors,
-    clean_laps,
     lap_trend,
     mean_of_laps,
     minisectors,
@@ -70,7 +70,7 @@ def test_lap_trend_recovers_tyre_and_fuel_effects(race):
     trend = lap_trend(race)
     assert trend.age == pytest.approx(AGE_S)
     assert trend.lap == pytest.approx(EACH_LAP_S)
-    assert trend.n_laps == sum(len(clean_laps(driver.laps)) for driver in race.drivers)
+    assert trend.n_laps == sum(driver.laps.undisturbed.sum() for driver in race.drivers)
     alone = ring_session(_racer("AAA", 40.0, 30), _racer("BBB", 40.3, 30))
     assert lap_trend(alone) is None
 
@@ -212,6 +212,11 @@ def _worst_at_lines(session: Session, codes: tuple[str, ...]) -> tuple[float, in
     return worst, count
 
 
+def _variance_until(clock: LapClock, shares: Sequence[float]) -> np.ndarray:
+    """Return the variances of the times from the start line to shares of the lap."""
+    return clock_variance([clock], [0, *shares], np.triu(np.ones((len(shares), len(shares)))))
+
+
 def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Return errors and standard deviations of clocks without sector times."""
     lines = sector_lines(session)
@@ -221,7 +226,7 @@ def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.
         for number in _clean(session, code):
             clock = lap_clock(session, code, number, pinned=False)
             errors.append(clock.seconds_at(lines.shares) - _official(session, code, number)[:2])
-            stated.append(np.sqrt(clock.variance(np.zeros(2), lines.shares)))
+            stated.append(np.sqrt(_variance_until(clock, lines.shares)))
     return np.array(errors), np.array(stated)
 
 
@@ -260,8 +265,8 @@ def test_sector_lines_are_located(simulated):
 def test_clock_is_exact_at_official_times(simulated):
     clock = lap_clock(simulated, simulated.codes[0], 5)
     at_lines = clock.distance[np.searchsorted(clock.time, clock.pins)]
-    np.testing.assert_allclose(clock.variance(np.zeros(4), at_lines), 0, atol=1e-12)
-    between = clock.variance(np.zeros(3), (at_lines[1:] + at_lines[:-1]) / 2)
+    np.testing.assert_allclose(_variance_until(clock, at_lines), 0, atol=1e-12)
+    between = _variance_until(clock, (at_lines[1:] + at_lines[:-1]) / 2)
     assert (between > 0.1 * clock.drift * np.diff(clock.pins)).all()
     assert (np.diff(clock.seconds_at(np.linspace(0, 1, 500))) > 0).all()
 
@@ -375,7 +380,7 @@ def test_minisectors_are_corrected_for_fuel_and_tyres(race):
     """AAA and BBB stop at different laps: only their pace of 0.3 s remains."""
     trend = lap_trend(race)
     for driver in race.drivers:
-        numbers = clean_laps(driver.laps).tolist()
+        numbers = driver.laps.number[driver.laps.undisturbed].tolist()
         left = driver.laps.seconds[np.isin(driver.laps.number, numbers)] - trend.effect(driver.laps, numbers)
         assert np.ptp(left) < 1e-6
     found = minisectors(race)
