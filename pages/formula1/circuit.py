@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import streamlit as st
 
+from datasets.f1.session import Session
 from datasets.f1.trials import between, curvature, in_driving_order, segment_names
-from pages.formula1.selection import Place
-from pages.formula1.sessions import open_session
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -82,9 +81,8 @@ def turned(position: npt.ArrayLike, degrees: float) -> Floats:
     return (np.asarray(position, np.float64) @ turn).astype(np.float32)
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def open_circuit(place: Place) -> Circuit:
-    session = open_session(place)
+@lru_cache(maxsize=4)
+def open_circuit(session: Session) -> Circuit:
     reference = session.reference
     points = np.vstack([reference.points, reference.points[:1]])
     corners = in_driving_order(session.corners)

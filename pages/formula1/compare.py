@@ -9,7 +9,7 @@ from functools import partial
 import streamlit as st
 
 from gdm_studio.plot.figures.base import Figure
-from pages.formula1 import corner_cards, share, teams, telemetry, time_gained
+from pages.formula1 import corners, share, teams, telemetry, time_gained
 from pages.formula1.comparison import KINDS, Between
 from pages.formula1.data import Race
 from pages.formula1.teams import LineStyle
@@ -24,10 +24,10 @@ def tab(race: Race, found: Between) -> None:
     """Show the comparison of the chosen laps."""
     top, below = st.container(key="formula1-finding"), st.container()
     circuit, spans = race.circuit, telemetry.zooms(race.circuit)
-    measured = corner_cards.measure(race, found)
+    measured = corners.measure_joint(race, found)
     with top:
         with st.container(key="formula1-words"):
-            shell.finding(time_gained.sentence(found, corner_cards.reason(found, measured)))
+            shell.finding(time_gained.sentence(found, corners.reason(found, measured)))
         with st.popover("Options", icon=":material/tune:"):
             zoom = one_of(
                 "Zoom", {WHOLE: "The whole lap"} | {name: name for name in spans}, key="zoom", as_ids=True,
@@ -53,10 +53,7 @@ def tab(race: Race, found: Between) -> None:
             name = f"{race.stem}-faster-driver"
             plot(figure, key="gain-map", still=True, clicked=partial(_zoom_to_corner, race), filename=name)
         if measured is not None:
-            cards = [
-                corner_cards.card_html(found, measured, part, styles)
-                for part in corner_cards.corners_that_matter(found)
-            ]
+            cards = [corners.card_html(found, measured, part, styles) for part in corners.corners_that_matter(found)]
             label = "Corners with the largest differences"
             shell.html(f'<div class="f1-corners" role="list" aria-label="{label}">{"".join(cards)}</div>')
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import streamlit as st
 
 from datasets.f1.session import Session
 from datasets.f1.trials import ACTIVITIES, activities, chosen_laps, lap_distance, sample_laps, segment_of, to_trials
@@ -17,8 +16,7 @@ from gdm_core.engine.results import from_levels
 from gdm_core.trials import Trial, Trials
 from pages.formula1.circuit import Circuit, Floats, Ints, open_circuit, turned
 from pages.formula1.comparison import Between
-from pages.formula1.selection import CAR_CHANNELS, Pick, Place, Selection
-from pages.formula1.sessions import open_session
+from pages.formula1.selection import CAR_CHANNELS, Pick, Selection
 from pages.lab import Dataset, Decoded, Undecoded, View, live
 from pages.lab.live.state import State
 from pages.ui.exports import Recipe, slug
@@ -85,10 +83,9 @@ class Race:
 
 
 # ---- the chosen laps --------------------------------------------------------------------------------------------------
-@st.cache_resource(max_entries=48, show_spinner=False)
-def laps_of(place: Place, code: str, selection: Selection) -> Laps:
+@lru_cache(maxsize=48)
+def laps_of(session: Session, code: str, selection: Selection) -> Laps:
     """Return a driver's chosen laps, cached to compute the fingerprint once."""
-    session = open_session(place)
     driver = session.driver(code)
     options = selection.options(session, code)
     trials = to_trials(session, code, **options)  # type: ignore[arg-type]
@@ -127,8 +124,8 @@ def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, lengt
 
 def open_race(pick: Pick, session: Session) -> Race:
     """Return the chosen laps of both drivers."""
-    train, test = (laps_of(pick.place, code, pick.selection) for code in (pick.train, pick.test))
-    return Race(pick, session, open_circuit(pick.place), train, test)
+    train, test = (laps_of(session, code, pick.selection) for code in (pick.train, pick.test))
+    return Race(pick, session, open_circuit(session), train, test)
 
 
 def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from html import escape
 from typing import Any
 
@@ -13,7 +13,6 @@ import pandas as pd
 import streamlit as st
 
 from datasets.f1.differences import UNUSUAL, Differences, Habit, differences, find_habits
-from datasets.formula1 import TimeWon
 from gdm_core.analysis.repeatable import FEWEST, RETURNS, RepeatableStates, repeatable_states
 from gdm_core.text import listed
 from gdm_studio.plot import figures, palette
@@ -23,8 +22,6 @@ from pages.formula1 import circuit_map, teams, time_gained
 from pages.formula1.circuit import Floats
 from pages.formula1.comparison import Between, Gain
 from pages.formula1.data import Race
-from pages.formula1.selection import Place
-from pages.formula1.sessions import open_session
 from pages.lab import live
 from pages.lab.live.background import Task, show_progress, visitor_jobs
 from pages.ui import shell
@@ -41,16 +38,13 @@ N_CORNERS = 3
 FEW = 16  # pairs
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
-def measure(place: Place, codes: tuple[str, str], pairs: tuple[tuple[int, int], ...], by: str, _won: TimeWon) -> Any:
-    """Return the differences over pairs, cached to compute their fingerprint once."""
-    return differences(open_session(place), codes, _won)
+measure = lru_cache(maxsize=16)(differences)
 
 
 def request(race: Race, found: Between) -> tuple[Differences, Task] | None:
     """Return the differences and their fit in the background; None without common channels or with too few pairs."""
     won = found.won
-    apart: Differences | None = measure(race.pick.place, found.codes, won.pairs, won.by, won)
+    apart: Differences | None = measure(race.session, found.codes, won)
     if apart is None or len(won.pairs) < FEWEST:
         return None
     key = "differences", apart.trials.fingerprint

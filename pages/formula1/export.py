@@ -13,8 +13,7 @@ from gdm_studio.plot.figures.base import Figure
 from pages import lab
 from pages.formula1 import (
     compare,
-    corner_cards,
-    corner_panel,
+    corners,
     differences,
     field,
     laps,
@@ -85,19 +84,18 @@ def state_figures(race: Race, drivers: Sequence[DriverReading], names: list[str]
 
 def comparison_files(race: Race, found: Between) -> tuple[Figures, Tables]:
     """Return the files of Compare and Corners."""
-    place = race.pick.place
     drawn: Figures = {"Picture to share": lambda: share.draw(race, found)}
     tables: Tables = {"Time gained": partial(time_gained.as_table, found)}
     if len(traces := compare.traces(race, found)) == 2:
         drawn["Telemetry"] = lambda: compare.draw_telemetry(race, found, traces, tuple(telemetry.PANELS))
         tables["Telemetry"] = partial(telemetry.as_table, traces)
     if "corner" in found.gains:
-        sides = [corner_cards.measure_corners(place, *side) for side in found.sides]
-        tables["Corners"] = partial(corner_panel.every_difference, found, *sides)
-        tables["Corners, lap by lap"] = partial(corner_panel.lap_by_lap, sides)
-    pedals = [corner_panel.measure_pedals(place, *side) for side in found.sides]
-    tables["Driving style"] = partial(corner_panel.pedals, found.names, *pedals)
-    tables["Driving style, lap by lap"] = partial(corner_panel.lap_by_lap, pedals)
+        sides = [corners.measure_corners(race.session, *side) for side in found.sides]
+        tables["Corners"] = partial(corners.every_difference, found, *sides)
+        tables["Corners, lap by lap"] = partial(corners.lap_by_lap, sides)
+    pedals = [corners.measure_pedals(race.session, *side) for side in found.sides]
+    tables["Driving style"] = partial(corners.pedals, found.names, *pedals)
+    tables["Driving style, lap by lap"] = partial(corners.lap_by_lap, pedals)
     return drawn, tables
 
 
@@ -114,17 +112,17 @@ def habit_files(race: Race, found: Between) -> tuple[Figures, Tables]:
 
 def lap_files(race: Race) -> tuple[Figures, Tables]:
     """Return the files of Laps."""
-    place, session = race.pick.place, race.session
+    session = race.session
     drawn: Figures = {"Tyres": partial(laps.strategy, session)}
     tables: Tables = {"Stints": partial(laps.stints_table, session)}
     if is_race(session):
-        history = partial(laps.draw, session, laps.open_history(place), codes=race.codes)
+        history = partial(laps.draw, session, laps.open_history(session), codes=race.codes)
         drawn |= {words: partial(history, kind) for kind, words in laps.KINDS.items()}
     else:
         drawn["Improvement"] = partial(laps.improvement, session, laps.fastest(session))
     if not is_qualifying(session):
         fuel, excluded = laps.kept_choices(race)
-        tables["Long runs"] = partial(laps.runs_table, place, session, fuel, excluded)
+        tables["Long runs"] = partial(laps.runs_table, session, fuel, excluded)
         if runs := laps.long_runs(race, fuel, excluded):
             drawn["Long runs"] = partial(laps.against_age, session, runs)
     return drawn, tables

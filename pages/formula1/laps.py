@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 
 from datasets.f1.laps import best_laps, is_qualifying, is_race, ranked_by_time
 from datasets.f1.long_runs import LongRun, fuel_effect, runs
@@ -22,8 +21,6 @@ from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points, rows_axis, shape
 from pages.formula1 import teams
 from pages.formula1.data import Race
-from pages.formula1.selection import Place
-from pages.formula1.sessions import open_session
 from pages.formula1.tables import table_with_csv
 from pages.ui import settings, shell
 from pages.ui.controls import number as choose_number
@@ -116,16 +113,14 @@ SLOW = 1.12  # times the median lap; slower laps are outside the axis
 FADED = 0.4  # opacity of drivers that are not compared
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def open_history(place: Place) -> RaceHistory:
-    return race_history(open_session(place))
+open_history = lru_cache(maxsize=4)(race_history)
 
 
 def show_history(race: Race) -> None:
     """Show one measure of all drivers lap by lap."""
     with shell.panel("history", "Race history"):
         kind = one_of("Race history", KINDS, key="over-laps", as_ids=True, row=True, label_visibility="collapsed")
-        made = draw(race.session, open_history(race.pick.place), kind, race.codes)
+        made = draw(race.session, open_history(race.session), kind, race.codes)
         plot(made, key="race-history", still=True, revision=kind, filename=f"{race.stem}-{kind}")
 
 
@@ -203,9 +198,7 @@ LEFT_OUT = "$faint"
 EXCLUDED, APART = "not-counted", "~"  # URL parameter: driver and lap of each excluded lap
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
-def driver_runs(place: Place, code: str, fuel: float, excluded: tuple[int, ...]) -> tuple[LongRun, ...]:
-    return runs(open_session(place), code, fuel, excluded)
+driver_runs = lru_cache(maxsize=64)(runs)
 
 
 def excluded_laps() -> dict[str, tuple[int, ...]]:
@@ -240,10 +233,10 @@ def tab(race: Race) -> None:
 
 
 def _show_runs(race: Race) -> None:
-    place, session = race.pick.place, race.session
+    session = race.session
     usual, source = fuel_effect(session)
     fuel = choose_number(
-        "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3), key=settings.key("fuel", settings.scope("fuel", place)),
+        "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3), key=settings.key("fuel", settings.scope("fuel", race.pick.place)),
         step=0.005, format="%.3f", help=f"Lap time gained per lap of burnt fuel. {usual:.3f} s: {source}.",
     )  # fmt: skip
     excluded = excluded_laps()
@@ -252,7 +245,7 @@ def _show_runs(race: Race) -> None:
         with shell.panel("runs", "Lap time against tyre age, fuel-corrected"):
             plot(against_age(session, found), key="runs", clicked=partial(toggle_lap, found))
     with shell.panel("all-runs", "Long runs"):
-        table = runs_table(place, session, fuel, excluded)
+        table = runs_table(session, fuel, excluded)
         if len(table):
             table_with_csv(
                 table,
@@ -281,7 +274,7 @@ def kept_choices(race: Race) -> tuple[float, dict[str, tuple[int, ...]]]:
 def long_runs(race: Race, fuel: float, excluded: Mapping[str, tuple[int, ...]]) -> list[LongRun]:
     """Return the long runs of the drivers that are compared."""
     codes = dict.fromkeys(race.codes)
-    return [run for code in codes for run in driver_runs(race.pick.place, code, fuel, excluded.get(code, ()))]
+    return [run for code in codes for run in driver_runs(race.session, code, fuel, excluded.get(code, ()))]
 
 
 def against_age(session: Session, found: list[LongRun]) -> Figure:
@@ -318,13 +311,13 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
 
 
 def runs_table(
-    place: Place, session: Session, fuel: float, excluded: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    session: Session, fuel: float, excluded: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 ) -> pd.DataFrame:
     """Return one row per long run of every driver."""
     rows = []
     for driver in session.drivers:
         try:
-            found = driver_runs(place, driver.code, fuel, excluded.get(driver.code, ()))
+            found = driver_runs(session, driver.code, fuel, excluded.get(driver.code, ()))
         except GdmError:  # drivers without positions appear in the strategy chart only
             continue
         rows += [

@@ -16,7 +16,7 @@ from pages import lab
 from pages.formula1 import (
     compare,
     controls,
-    corner_panel,
+    corners,
     data,
     differences,
     export,
@@ -64,8 +64,8 @@ def show_tab(name: str, race: Race) -> None:
     elif name == DIFFERENCES and race.found is not None:
         differences.tab(race, race.found)
     elif name == CORNERS and race.found is not None:
-        corner_panel.tab(race, race.found)
-        corner_panel.show_pedals(race, race.found)
+        corners.tab(race, race.found)
+        corners.show_pedals(race, race.found)
     elif name == LAPS:
         laps.show_history(race) if is_race(race.session) else laps.show_improvement(race)
         laps.tab(race)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import cast
 
@@ -16,13 +16,12 @@ from datasets.f1.clock import sector_lines
 from datasets.f1.corners import PHASES, corner_windows, joint_corners, phases
 from datasets.f1.laps import best_laps, is_qualifying, is_race, pairs_around_stops, pairs_in_stints, pairs_of_runs
 from datasets.f1.time_won import FEWEST_LAPS, By, minisector_edges
-from datasets.formula1 import TimeWon
+from datasets.formula1 import Session, TimeWon
 from pages.formula1.circuit import Circuit, open_circuit
 from pages.formula1.comparison import Between, Floats, Gain
 from pages.formula1.controls import choose_one
 from pages.formula1.data import Laps, Race, laps_of
-from pages.formula1.selection import Place, Selection
-from pages.formula1.sessions import open_session
+from pages.formula1.selection import Selection
 from pages.formula1.tables import clock
 from pages.ui.controls import one_of, switch
 
@@ -48,9 +47,9 @@ PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
 HOW_PAIRED = "Tyre age: same compound and age, corrected for fuel and track evolution. Lap number: same lap, any tyres."
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@lru_cache(maxsize=32)
 def between(
-    place: Place,
+    session: Session,
     codes: tuple[str, str],
     selection: Selection,
     by: By = "tyre age",
@@ -64,14 +63,13 @@ def between(
     names   of both sides; the codes of the drivers by default
     how     in words, how given pairs are paired
     """
-    session, circuit = open_session(place), open_circuit(place)
-    lines = sector_lines(session)
+    circuit, lines = open_circuit(session), sector_lines(session)
     official = np.zeros(0) if lines is None else np.array([0, *lines.shares, 1]) * circuit.length
     even = minisector_edges(circuit.length)
     windows = corner_windows(circuit.edges.astype(np.float64), circuit.length) if circuit.segments else even
     grid = np.linspace(0, circuit.length, max(2, round(circuit.length / CELL_M)) + 1)
     edges = np.unique(np.concatenate([grid, even, official, np.mod(windows, circuit.length)])) / circuit.length
-    laps = None if pairs else [np.unique(laps_of(place, code, selection).lap).tolist() for code in codes]
+    laps = None if pairs else [np.unique(laps_of(session, code, selection).lap).tolist() for code in codes]
     chosen = None if laps is None else (laps[0], laps[1])
     won = formula1.time_won(session, codes, edges, by=by, laps=chosen, keep_close=keep_close, pairs=pairs)
     if won is None:
@@ -94,10 +92,10 @@ def between(
     return Between(codes, names or codes, won, gains, how, joint)
 
 
-def usual(place: Place, codes: tuple[str, str], selection: Selection) -> Between | None:
+def usual(session: Session, codes: tuple[str, str], selection: Selection) -> Between | None:
     """Compare laps of equal tyre age, or else of equal number."""
     ways: tuple[By, By] = ("tyre age", "lap number")
-    return next((found for by in ways if (found := between(place, codes, selection, by)) is not None), None)
+    return next((found for by in ways if (found := between(session, codes, selection, by)) is not None), None)
 
 
 def in_parts(won: TimeWon, names: Sequence[str], part: npt.NDArray[np.int64], edges: Floats | None = None) -> Gain:
@@ -127,7 +125,7 @@ def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tup
 def choose(race: Race) -> Between | None:
     """Show how laps are paired; return the comparison, None without timed laps."""
     pick, codes = race.pick, race.codes
-    found = usual(pick.place, codes, pick.selection) if is_race(race.session) else None
+    found = usual(race.session, codes, pick.selection) if is_race(race.session) else None
     ready: dict[str, Callable[[], Between | None]] = {}
     if found is not None:
         ready[MEAN] = lambda: _over_pairs(race, found)
@@ -135,9 +133,9 @@ def choose(race: Race) -> Between | None:
         for way, (find, sides, how) in HIMSELF.items():
             if own := find(race.session, codes[0]):
                 names = f"{codes[0]} {sides[0]}", f"{codes[0]} {sides[1]}"
-                ready[way] = partial(between, pick.place, codes, pick.selection, pairs=own, names=names, how=how)
+                ready[way] = partial(between, race.session, codes, pick.selection, pairs=own, names=names, how=how)
     elif len(runs := pairs_of_runs(race.session, *codes)) > 1:
-        ready[RUNS] = partial(between, pick.place, codes, pick.selection, pairs=runs, how="run by run")
+        ready[RUNS] = partial(between, race.session, codes, pick.selection, pairs=runs, how="run by run")
     ready[TWO] = lambda: _of_two_laps(race)
     usual_way = TWO if is_qualifying(race.session) and codes[0] != codes[1] else next(iter(ready))
     ways = {way: words for way, words in WAYS.items() if way in ready}
@@ -150,10 +148,9 @@ def choose(race: Race) -> Between | None:
 
 
 def _over_pairs(race: Race, usual: Between) -> Between:
-    pick = race.pick
     by = cast(By, one_of("Pair laps by", PAIRED, usual.won.by, key="pair", as_ids=True, help=HOW_PAIRED, row=True))
     close = switch("Keep laps within 1 s of the car ahead", False, key="close", help="DRS and tow change their speed.")
-    found = between(pick.place, race.codes, pick.selection, by, close)
+    found = between(race.session, race.codes, race.pick.selection, by, close)
     if found is None:
         st.caption(f"Fewer than {FEWEST_LAPS} clean lap pairs: paired by {usual.won.by}.")
     return found or usual
@@ -175,7 +172,7 @@ def _of_two_laps(race: Race) -> Between | None:
     names = race.codes
     if names[0] == names[1]:
         names = f"{names[0]} {numbers[0]}", f"{names[1]} {numbers[1]}"
-    return between(race.pick.place, race.codes, race.pick.selection, pairs=((numbers[0], numbers[1]),), names=names)
+    return between(race.session, race.codes, race.pick.selection, pairs=((numbers[0], numbers[1]),), names=names)
 
 
 def laps_by_time(race: Race, laps: Laps) -> list[tuple[int, float]]:

@@ -34,7 +34,7 @@ TITLES = {
 }
 UNASKED = (Reason.DEADLINE, Reason.RATE_LIMIT)  # stored sessions still work
 
-_loads = Jobs(MAX_KEPT)  # visitors share loads of the same session
+LOADS = Jobs(MAX_KEPT)  # visitors share loads of the same session
 
 
 def request_calendar(year: int) -> Task:
@@ -57,7 +57,7 @@ def request_session(place: Place) -> Task:
 
 
 def _request(what: Place | int, read: Callable[[Task], Any]) -> Task:
-    task: Task = _loads.get((what,), lambda: Task(read, explain=_crashed))
+    task: Task = LOADS.get((what,), lambda: Task(read, explain=_crashed))
     return task
 
 
@@ -71,12 +71,12 @@ def _crashed(error: Exception) -> FeedError:
 
 def is_requested(place: Place) -> bool:
     """Return whether a session has been loaded, or is loading."""
-    return _loads.find((place,)) is not None
+    return LOADS.find((place,)) is not None
 
 
 def request_again(what: Place | int | None) -> None:
     """Load a session, or the calendar of a year, again."""
-    _loads.forget((what,))
+    LOADS.forget((what,))
     if isinstance(what, Place):
         request_session(what)
 

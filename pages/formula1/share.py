@@ -6,7 +6,7 @@ from textwrap import wrap
 
 from datasets.f1.laps import is_qualifying
 from gdm_studio.plot.figures.base import SMALL, Dict, Figure, figure, headline, note, plain
-from pages.formula1 import corner_cards, laps, teams, time_gained
+from pages.formula1 import corners, laps, teams, time_gained
 from pages.formula1.comparison import Between, describe
 from pages.formula1.data import Race
 from pages.ui.exports import link, save_picture
@@ -27,7 +27,7 @@ def draw(race: Race, found: Between) -> Figure:
     styles, kind = teams.line_styles(race.session, race.codes), "phase" if "phase" in found.gains else "minisector"
     track = time_gained.gain_map(race.circuit, found.names, found.gains["minisector"], styles)
     bars = time_gained.bars(found.names, found.gains[kind], kind, styles)
-    reason = corner_cards.reason(found, corner_cards.measure(race, found))
+    reason = corners.reason(found, corners.measure_joint(race, found))
     above, below = [time_gained.sentence(found, reason), describe(found)], words_below(race)
     title = f"{' vs '.join(found.names)} · {race.session.title}"
     sizes: list[Dict] = [

@@ -14,7 +14,7 @@ from datasets.f1.corners import Corners
 from datasets.f1.time_won import MINISECTOR_M, By, Estimate, TimeWon
 from gdm_core.analysis.repeatable import repeatable_states
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import corner_cards, corner_panel, data, differences, pairs, sessions, time_gained
+from pages.formula1 import corners, data, differences, pairs, sessions, time_gained
 from pages.formula1.circuit import open_circuit
 from pages.formula1.comparison import Between, Gain
 from pages.formula1.data import DriverReading
@@ -35,8 +35,8 @@ LOOKS = (LineStyle("#2f6fd0", "solid"), LineStyle("#d9771e", "dash"))
 
 
 def _between(first: int = 0, second: int = -1, by: By = "tyre age") -> Between:
-    codes = sessions.open_session(PLACE).codes
-    found = pairs.between(PLACE, (codes[first], codes[second]), Selection(), by)
+    session = sessions.open_session(PLACE)
+    found = pairs.between(session, (session.codes[first], session.codes[second]), Selection(), by)
     assert found is not None
     return found
 
@@ -73,7 +73,7 @@ def test_finding_names_gain_beyond_its_uncertainty():
 
 
 def test_corners_minisectors_and_states_add_up_to_one_gain():
-    found, circuit = _between(), open_circuit(PLACE)
+    found, circuit = _between(), open_circuit(sessions.open_session(PLACE))
     assert found.gains["corner"].mean.sum() == pytest.approx(found.won.whole.mean)
     assert found.gains["joint"].mean.sum() == pytest.approx(found.won.whole.mean)
     assert found.gains["minisector"].mean.sum() == pytest.approx(found.won.whole.mean)
@@ -85,7 +85,7 @@ def test_corners_minisectors_and_states_add_up_to_one_gain():
     # A state that is active in the first half of the lap gains the delta there.
     drivers = []
     for code in found.codes:
-        laps = data.laps_of(PLACE, code, Selection())
+        laps = data.laps_of(sessions.open_session(PLACE), code, Selection())
         first = (laps.distance < circuit.length / 2).astype(np.float32)
         halves = np.column_stack([first, 1 - first])
         drivers.append(reading_of(laps.trials[0], halves, kind=DriverReading, laps=laps))
@@ -96,7 +96,7 @@ def test_corners_minisectors_and_states_add_up_to_one_gain():
 
 
 def test_uncertain_gain_is_pale():
-    found, circuit = _between(), open_circuit(PLACE)
+    found, circuit = _between(), open_circuit(sessions.open_session(PLACE))
     mean = np.zeros(len(found.gains["minisector"].names))
     mean[[2, 5, 7]] = 0.06, -0.04, 0.019
     gain = _gain(found.gains["minisector"].names, mean, 0.01, found.gains["minisector"].edges)
@@ -130,7 +130,7 @@ def test_state_names_are_escaped_in_bars():
 def test_page_shows_findings_and_keeps_choices_in_the_address(feed):
     app = visit(**{"won-by": "sector"})
     (top,) = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
-    found = pairs.usual(PLACE, ("FLT", "RGL"), Selection())
+    found = pairs.usual(sessions.open_session(PLACE), ("FLT", "RGL"), Selection())
     assert found is not None
     assert f"{found.won.whole.mean:.2f} s/lap" in top
     assert found.gains["sector"].names == ("Sector 1", "Sector 2", "Sector 3")
@@ -149,13 +149,13 @@ def test_longer_coast_before_braking_is_told(longer, told):
     """The second driver brakes at the same point, and lifts earlier before T2."""
     numbers, rng = tuple(range(1, 13)), np.random.default_rng(0)
 
-    def corners(code: str, coast: float) -> Corners:
+    def measured(code: str, coast: float) -> Corners:
         lift = np.column_stack([np.zeros(12), coast + rng.normal(0, 0.2, 12)])
         values = {"braking point": np.full((12, 2), 80.0), "lift and coast": lift, "lift point": 80.0 + lift}
         return Corners(code, numbers, values, ("T1", "T2"))
 
     found = replace(_between(), names=("AAA", "BBB"))
-    words = corner_cards.lifting(found, (corners("AAA", 10.0), corners("BBB", 10.0 + longer)))
+    words = corners.lifting(found, (measured("AAA", 10.0), measured("BBB", 10.0 + longer)))
     assert words[: len(told)] == told
     assert bool(words) == bool(told)
 
@@ -163,19 +163,19 @@ def test_longer_coast_before_braking_is_told(longer, told):
 def test_corners_compare_the_pairs_of_compare(feed):
     """The time in the table of corners is the delta of Compare, and other measures are paired as well."""
     app = visit(view="Corners", corner="time")
-    found = pairs.usual(PLACE, ("FLT", "RGL"), Selection("racing", CAR_CHANNELS))
+    found = pairs.usual(sessions.open_session(PLACE), ("FLT", "RGL"), Selection("racing", CAR_CHANNELS))
     assert found is not None
     (table,) = [frame.value for frame in app.dataframe if "Corner" in frame.value]
     np.testing.assert_allclose(table["Difference"], -found.gains["corner"].mean)
     assert len(found.won.pairs) < 20, "not all clean laps"
     (style,) = [frame.value.set_index("Measure") for frame in app.dataframe if "Unit" in frame.value]
-    one, other = (corner_panel.measure_pedals(PLACE, *side) for side in zip(found.codes, found.won.laps, strict=True))
+    one, other = (corners.measure_pedals(sessions.open_session(PLACE), *side) for side in found.sides)
     apart = one.difference(other, "full throttle")
     assert style.loc["Full throttle", "Difference"] == pytest.approx(apart.mean)
     assert style.loc["Full throttle", "95% interval ±"] == pytest.approx(apart.margin)
     assert apart.mean == pytest.approx((one.values["full throttle"] - other.values["full throttle"]).mean())
     assert "Speed trap" not in style.index, "simulated races have none"
-    laps = corner_panel.lap_by_lap([one])
+    laps = corners.lap_by_lap([one])
     assert laps["full throttle (% of time)"].mean() == pytest.approx(one.mean("full throttle").mean)
 
 
@@ -184,7 +184,7 @@ def test_picture_to_share_has_finding_tyres_and_link(feed, monkeypatch):
     app = visit()
     figure = shown["share"][0]
     text = " ".join(mark["text"] for mark in figure["layout"]["annotations"]).replace("<br>", " ")
-    found = pairs.usual(PLACE, ("FLT", "RGL"), Selection())
+    found = pairs.usual(sessions.open_session(PLACE), ("FLT", "RGL"), Selection())
     assert found is not None
     assert "FLT vs RGL" in text
     assert f"{found.won.whole.mean:.2f} s/lap" in text
@@ -213,8 +213,8 @@ def test_differences_have_cards_that_add_up(feed):
     assert "K = " in words(app)
     session = sessions.open_session(PLACE)
     race = data.open_race(Pick(PLACE, "FLT", "RGL", Selection("racing", CAR_CHANNELS)), session)
-    found = pairs.usual(PLACE, race.codes, race.pick.selection)
-    apart = differences.measure(PLACE, found.codes, found.won.pairs, found.won.by, found.won)
+    found = pairs.usual(session, race.codes, race.pick.selection)
+    apart = differences.measure(session, found.codes, found.won)
     habits = differences.Habits(race, found, apart, repeatable_states(apart.trials, n_states=(2,)))
     table = habits.table()
     assert table["Cost (s/lap)"].sum() == pytest.approx(found.won.whole.mean)

@@ -10,9 +10,8 @@ import pytest
 from datasets.f1.session import ReferenceLap
 from gdm_core.analysis.segments import Part
 from gdm_studio.plot.figures.base import Figure, fit_to_width, untyped
-from pages.formula1 import circuit_map, map_labels
+from pages.formula1 import circuit_map, map_labels, sessions
 from pages.formula1.circuit import Circuit, open_circuit, turned
-from pages.formula1.selection import Place
 from pages.ui import legend
 from tests.support.drawn import record
 from tests.support.formula1_page import arrange, box, driven_race, one_lap, visit_states
@@ -37,8 +36,8 @@ def monza() -> Circuit:
 
 
 CIRCUITS = {
-    "shanghai": lambda: open_circuit(Place(circuit="shanghai")),
-    "suzuka": lambda: open_circuit(Place(circuit="suzuka")),
+    "shanghai": lambda: open_circuit(sessions.simulated("shanghai")),
+    "suzuka": lambda: open_circuit(sessions.simulated("suzuka")),
     "monza": monza,
 }
 
@@ -76,7 +75,7 @@ def test_badges_overlap_nothing_on_the_map(name, least, height, most, weights):
 
 
 def test_lighter_of_two_overlapping_badges_is_hidden():
-    circuit = open_circuit(Place(circuit="shanghai"))
+    circuit = open_circuit(sessions.simulated("shanghai"))
     at = map_labels.lay_out(circuit, 520, 520)
     at.anchors[1], at.normals[1] = at.anchors[0] + 3 / at.scale, at.normals[0]
     for light in (0, 1):
@@ -100,7 +99,7 @@ def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> circuit_ma
 
 
 def test_exported_map_uses_the_layout_of_its_width():
-    circuit = open_circuit(Place(circuit="shanghai"))
+    circuit = open_circuit(sessions.simulated("shanghai"))
     figure = legend.with_key(_figure(circuit, 4, [0.6, 0.4]), {"states": legend.states(4)})
     wide = fit_to_width(figure, 900)
     assert sum(mark.get("name") == "badge" for mark in wide["layout"]["annotations"]) > 10
@@ -115,7 +114,7 @@ def test_simulated_circuits_match_the_real_ones(name, official):
     file, degrees = official
     rows = np.loadtxt(recorded(f"f1/{file}.csv"), delimiter=",", skiprows=1)
     real = turned(rows[:, 1:3] / 10, degrees)
-    drawn = np.array([corner[1:3] for corner in open_circuit(Place(circuit=name)).corners])
+    drawn = np.array([corner[1:3] for corner in open_circuit(sessions.simulated(name)).corners])
     apart = (drawn - drawn.mean(axis=0)) - (real - real.mean(axis=0))
     assert np.linalg.norm(apart, axis=1).mean() < 60  # metres; the circuits span two kilometres
 

@@ -15,7 +15,7 @@ from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import circuit_map, data, field, laps, scores, sessions, tables
 from pages.formula1.circuit import Circuit, open_circuit
-from pages.formula1.selection import Pick, Place, Selection
+from pages.formula1.selection import Pick, Selection
 from pages.formula1.telemetry import trace
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.formula1_page import RING, ring_race
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("feed")
 def _laps(code: str = "AAA", selection: Selection | None = None) -> tuple[Circuit, data.Laps]:
     load = sessions.request_session(RING)
     assert load.wait(10)
-    return open_circuit(RING), data.laps_of(RING, code, selection or Selection())
+    return open_circuit(load.value), data.laps_of(load.value, code, selection or Selection())
 
 
 def test_presence_and_weight_follow_the_paper():
@@ -61,8 +61,8 @@ def test_map_holds_every_sample_once(monkeypatch):
 def test_map_of_a_race_is_smaller_than_its_limit():
     import json
 
-    place = Place(circuit="shanghai")
-    circuit, laps = open_circuit(place), data.laps_of(place, "FLT", Selection())
+    session = sessions.simulated("shanghai")
+    circuit, laps = open_circuit(session), data.laps_of(session, "FLT", Selection())
     states = np.random.default_rng(0).dirichlet(np.full(8, 0.15), len(laps.lap)).astype(np.float32)
     figure = circuit_map.circuit_map(circuit, laps, states)
     assert len(laps.lap) > 20_000

@@ -17,7 +17,7 @@ from gdm_core.analysis.state_scores import majority_map, mapped_accuracy
 from gdm_core.engine.results import from_levels
 from pages.formula1 import data, sessions
 from pages.formula1.controls import FIFTH
-from pages.formula1.selection import CAR_CHANNELS, Place, Selection
+from pages.formula1.selection import CAR_CHANNELS, Selection
 from pages.ui import settings, shipped
 from tests.support.drawn import verdicts
 from tests.support.formula1_page import (
@@ -54,9 +54,8 @@ def test_first_visit_shows_precomputed_result_without_a_fit(feed):
 
 def test_precomputed_scores_are_those_of_the_states():
     found = shipped.load(data.SHIPPED)
-    place, selection = Place(circuit=data.FIRST_CIRCUIT), Selection("racing", CAR_CHANNELS)
-    codes = sessions.open_session(place).codes
-    train, laps = (data.laps_of(place, code, selection) for code in (codes[0], codes[FIFTH]))
+    session, selection = sessions.simulated(data.FIRST_CIRCUIT), Selection("racing", CAR_CHANNELS)
+    train, laps = (data.laps_of(session, code, selection) for code in (session.codes[0], session.codes[FIFTH]))
     ours, theirs = (
         np.concatenate(side).argmax(axis=1) for side in (found.result.states.train, found.result.states.test)
     )
@@ -309,9 +308,8 @@ def test_script_of_the_first_visit_loads_the_precomputed_fit(tmp_path):
 def test_refit_of_precomputed_result_is_as_good():
     """Processors round differently, which hundreds of steps amplify a little."""
     found = shipped.load(data.SHIPPED)
-    place = Place(circuit=data.FIRST_CIRCUIT)
-    codes = sessions.open_session(place).codes
-    laps, other = (data.laps_of(place, code, Selection("racing", CAR_CHANNELS)) for code in (codes[0], codes[FIFTH]))
+    session, selection = sessions.simulated(data.FIRST_CIRCUIT), Selection("racing", CAR_CHANNELS)
+    laps, other = (data.laps_of(session, code, selection) for code in (session.codes[0], session.codes[FIFTH]))
     assert (laps.trials.fingerprint, other.trials.fingerprint) == found.fingerprint
     torch.set_num_threads(1)
     model = GDM(**data.FIRST_CONFIG).fit(laps.trials)

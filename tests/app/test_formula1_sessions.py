@@ -9,7 +9,7 @@ import pytest
 
 from datasets.f1.long_runs import runs
 from datasets.f1.session import Session, Spell
-from pages.formula1 import laps, telemetry
+from pages.formula1 import laps, sessions, telemetry
 from pages.formula1.circuit import open_circuit
 from tests.support.drawn import record
 from tests.support.formula1 import ring_driver, ring_session
@@ -85,7 +85,7 @@ def test_link_zooms_the_telemetry(monkeypatch, tmp_path):
     assert box(app, "Zoom").value == "T2"
     assert one_of(app.query_params["zoom"]) == "T2"
     figure, state = drawn["telemetry"]
-    circuit = open_circuit(RING)
+    circuit = open_circuit(sessions.open_session(RING))
     assert figure["layout"]["xaxis"]["range"] == list(telemetry.zooms(circuit)["T2"])
     assert state == "fresh"
     assert [name for name in figure["layout"] if name.startswith("yaxis")] == [

@@ -12,20 +12,18 @@ import pytest
 from datasets.formula1 import lap_clock
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import corner_cards, data, pairs, sessions, teams, telemetry
+from pages.formula1 import corners, data, pairs, sessions, teams, telemetry
 from pages.formula1.circuit import open_circuit
-from pages.formula1.selection import Place, Selection
+from pages.formula1.selection import Selection
 from pages.ui import theme
-
-SHANGHAI = Place(circuit="shanghai")
 
 
 @pytest.fixture(scope="module")
 def race():
     """Return a session, its circuit and the laps of two drivers."""
-    session = sessions.open_session(SHANGHAI)
-    laps = [data.laps_of(SHANGHAI, code, Selection("2-6")) for code in session.codes[:2]]
-    return session, open_circuit(SHANGHAI), laps
+    session = sessions.simulated("shanghai")
+    laps = [data.laps_of(session, code, Selection("2-6")) for code in session.codes[:2]]
+    return session, open_circuit(session), laps
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +66,7 @@ def test_trace_of_laps_is_their_mean(race, pair):
 def test_channels_and_delta_have_panels(race, pair):
     session, circuit, _ = race
     one, other = [lap_clock(session, one.code, 4) for one in pair]
-    found = pairs.between(SHANGHAI, (pair[0].code, pair[1].code), Selection("2-6"), pairs=((4, 4),))
+    found = pairs.between(race[0], (pair[0].code, pair[1].code), Selection("2-6"), pairs=((4, 4),))
     delta = telemetry.delta_of_pairs(circuit, found.won)
     looks = teams.line_styles(session, [one.code for one in pair])
     panels, lines = _check(telemetry.draw(circuit, pair, looks, delta))
@@ -116,7 +114,7 @@ def test_missing_channel_has_no_panel(race, pair):
 
 def test_delta_of_pairs_ends_at_the_pace_difference(race):
     session, circuit, _ = race
-    found = pairs.usual(SHANGHAI, (session.codes[0], session.codes[4]), Selection("racing"))
+    found = pairs.usual(session, (session.codes[0], session.codes[4]), Selection("racing"))
     delta = telemetry.delta_of_pairs(circuit, found.won)
     whole = found.won.whole
     assert delta.behind[-1] == pytest.approx(whole.mean, abs=0.01)
@@ -168,25 +166,25 @@ def test_card_and_sentence_name_corner_and_reason(race):
     """The first driver loses 30 km/h in T6 on each pair of laps."""
     session = race[0]
     codes, laps = session.codes[:2], ((3, 3), (4, 4), (5, 5), (6, 6))
-    found = pairs.between(SHANGHAI, codes, Selection("2-6"), pairs=laps)
+    found = pairs.between(race[0], codes, Selection("2-6"), pairs=laps)
     gain, here = found.gains["joint"], found.gains["joint"].names.index("T6")
     mean = np.where(np.arange(len(gain.names)) == here, -1.0, gain.mean)
     found = replace(found, gains={"joint": replace(gain, mean=mean, error=np.full(len(mean), 0.01))})
-    one = corner_cards.measure_corners(SHANGHAI, codes[0], (3, 4, 5, 6)).joined(found.joint, gain.names)
+    one = corners.measure_corners(race[0], codes[0], (3, 4, 5, 6)).joined(found.joint, gain.names)
     rest = np.arange(len(gain.names)) == here
     fast = replace(one, values=one.values | {"minimum speed": one.values["minimum speed"] + 30 * rest})
-    assert corner_cards.corners_that_matter(found)[0] == here
-    assert corner_cards.reason(found, (one, fast)) == "a higher minimum speed"
-    assert corner_cards.reason(found, (one, one)) == ""
+    assert corners.corners_that_matter(found)[0] == here
+    assert corners.reason(found, (one, fast)) == "a higher minimum speed"
+    assert corners.reason(found, (one, one)) == ""
     looks = teams.line_styles(session, codes)
-    card = corner_cards.card_html(found, (one, fast), here, looks)
+    card = corners.card_html(found, (one, fast), here, looks)
     assert f"{codes[1]} 1.000 s" in card
     assert f"{one.values['minimum speed'].mean(axis=0)[here]:.1f}" in card
     assert "-30.0 ± 0.0" in card
 
 
 def test_corners_in_one_braking_zone_are_one_finding(race):
-    found = pairs.between(SHANGHAI, race[0].codes[:2], Selection("2-6"), pairs=((4, 4),))
+    found = pairs.between(race[0], race[0].codes[:2], Selection("2-6"), pairs=((4, 4),))
     for (first, last), name, gained in zip(
         found.joint, found.gains["joint"].names, found.gains["joint"].mean, strict=True
     ):

@@ -13,9 +13,7 @@ from gdm_core.errors import DataError
 from gdm_core.trials import as_trials
 from gdm_studio import paper
 from pages.behaviour import recordings
-from pages.formula1 import data as laps
 from pages.formula1 import sessions
-from pages.formula1.circuit import open_circuit
 from pages.lab.labelling import labels
 from pages.nascar import simulator
 from pages.ui import shipped
@@ -23,7 +21,7 @@ from pages.ui.shipped import load_card
 from tests.support.last_bits import other_last_bits
 from tests.support.page import opened
 
-KEPT = (simulator.simulate, recordings.load, sessions.simulated, open_circuit, laps.laps_of)
+KEPT = (simulator.simulate, recordings.load, sessions.simulated)
 KEPT_FOR_PAPER = (paper._simulate_tracks, paper._simulate_race, paper._simulate_mice)
 
 

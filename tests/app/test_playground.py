@@ -170,7 +170,7 @@ from pages.playground import gumbel
 from pages.paper import panels
 from pages.compare import results, settings
 drawn = set(sys.modules)
-from pages.formula1 import compare, controls, corner_panel, field, laps, states
+from pages.formula1 import compare, controls, corners, field, laps, states
 from pages.lab import recording
 from pages.lab import slider_preview
 print(*{"torch"} & sys.modules.keys(), *{"scipy.spatial", "scipy.special", "scipy.ndimage", "sklearn"} & drawn)

@@ -15,8 +15,7 @@ from streamlit.testing.v1 import AppTest
 from datasets.f1 import loader
 from datasets.f1.session import Driver, Session
 from datasets.formula1 import Event, SessionSlot
-from pages.formula1 import corner_cards, corner_panel, data, differences, field, laps, pairs, sessions
-from pages.formula1.circuit import open_circuit
+from pages.formula1 import field, sessions
 from pages.formula1.selection import Place
 from pages.lab import live
 from pages.lab.live.background import Jobs
@@ -52,12 +51,6 @@ def _on_pedals(code: str, late: float) -> Driver:
     return replace(driver, channels={name: values.astype(np.float32) for name, values in pedals.items()})
 
 
-BY_PLACE = (
-    open_circuit, data.laps_of, pairs.between, differences.measure, corner_cards.measure_corners, corner_panel.measure_pedals,
-    field.measure_field, laps.open_history, laps.driver_runs,
-)  # fmt: skip
-
-
 def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Session] = ring_race) -> QuickEngine:
     """Set up a calendar with one past session and an engine, with empty caches."""
     monkeypatch.setenv("GDM_DATA_DIR", str(folder))
@@ -65,11 +58,10 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
     monkeypatch.setattr(loader, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
     monkeypatch.setattr(loader, "is_stored", lambda *where: where == (RING.year, RING.event, RING.name))
     monkeypatch.setattr(loader, "load_session", lambda *where, **more: race())
-    monkeypatch.setattr(sessions, "_loads", Jobs(sessions.MAX_KEPT))
+    monkeypatch.setattr(sessions, "LOADS", Jobs(sessions.MAX_KEPT))
     engine = QuickEngine()
     monkeypatch.setattr(live.panels, "engine", lambda: engine)
-    for cached in BY_PLACE:
-        cached.clear()
+    field.measure_field.clear()
     return engine
 
 
@@ -103,9 +95,8 @@ def visit(**query: str) -> AppTest:
     """Open the page, with the simulated race by default."""
     app = opened("formula1", **({"source": "simulated"} | query))
     # A stored session may load more slowly than the page waits.
-    if late := [load for load in sessions._loads._jobs.values() if not load.done]:
-        for load in late:
-            load.wait(2.0)
+    if sessions.is_requested(RING) and not (load := sessions.request_session(RING)).done:
+        load.wait(2.0)
         app.run()
     return app
 
