@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ CROSS_FIT_SAMPLES = 20_000  # with more samples, overfitting is negligible
 _RUN_UP = 128  # samples before the first origin that a model gets
 _CHUNK_ELEMENTS = 20_000_000
 _MAX_RESULT_ELEMENTS = 60_000_000
+_VALUES = ("mean", "lower", "upper", "median")  # of a forecast, in the units of the data
 _SORTED_ELEMENTS = 250_000  # elements of paths sorted at once, which fit into a core's cache
 
 
@@ -68,11 +69,8 @@ class Forecast:
     def rescaled(self, center: Array, scale: Array) -> Forecast:
         """Return the forecast in other units: values times `scale` [N] plus `center` [N]."""
 
-        def undo(values: Array) -> Array:
-            return (values * scale + center).astype(center.dtype)
-
-        edges = undo(self.lower), undo(self.upper)
-        return Forecast(self.origins, undo(self.mean), *edges, undo(self.median), self.std * scale)
+        moved = {name: (getattr(self, name) * scale + center).astype(center.dtype) for name in _VALUES}
+        return replace(self, **moved, std=self.std * scale)
 
     def over_repeats(
         self, y: Array, rows: npt.NDArray[np.int64], origins: npt.NDArray[np.int64], horizon: int
@@ -89,9 +87,8 @@ class Forecast:
         def gather(values: Array, known: Array) -> Array:
             return np.where((ahead == 0)[..., None], known, values[..., at, np.maximum(ahead - 1, 0), :])
 
-        edges = gather(self.lower, certain), gather(self.upper, certain)
-        std = gather(self.std, np.zeros_like(certain))
-        return Forecast(origins, gather(self.mean, certain), *edges, gather(self.median, certain), std)
+        values = {name: gather(getattr(self, name), certain) for name in _VALUES}
+        return Forecast(origins, **values, std=gather(self.std, np.zeros_like(certain)))
 
     @property
     def horizon(self) -> int:
@@ -150,17 +147,15 @@ def forecast(
     horizon: int,
     n_paths: int,
     seed: int,
-    origins: npt.ArrayLike | None,
+    at: npt.NDArray[np.int64],
     min_samples: int,
     calibration: Calibration | None,
 ) -> Forecast:
-    """Return a calibrated forecast of a trial [T, N]; NaN before `min_samples` samples."""
+    """Return a calibrated forecast of a trial [T, N] from the origins `at`; NaN before `min_samples` samples."""
     if horizon < 1:
         raise ConfigError(f"horizon is {horizon}; it must be at least 1.")
     if n_paths < 2:
         raise ConfigError(f"n_paths is {n_paths}; prediction intervals need at least 2.")
-    first = min_samples - 1
-    at = checked_origins(origins, len(y))
     n_channels = y.shape[1]
     if len(at) * horizon * n_channels > _MAX_RESULT_ELEMENTS:
         raise ConfigError(
@@ -172,7 +167,7 @@ def forecast(
     shape = (len(at), horizon, n_channels)
     mean, median, std = (np.full(shape, np.nan, np.float32) for _ in range(3))
     lower, upper = (np.full((len(LEVELS), *shape), np.nan, np.float32) for _ in range(2))
-    usable = np.flatnonzero(at >= first)
+    usable = np.flatnonzero(at >= min_samples - 1)
     chunk = max(1, _CHUNK_ELEMENTS // (n_paths * horizon * n_channels))
     for number, start in enumerate(range(0, len(usable), chunk)):
         rows = usable[start : start + chunk]

@@ -57,10 +57,10 @@ class MissingEntries:
     mean: Float
     factor: Float
 
-    def fill(self, y: Float, values: Float | None = None) -> Float:
-        """Return y [T, N] with the missing entries replaced by `values` [U], or by their mean."""
-        filled: Float = y.copy()
-        filled[self.missing] = self.mean if values is None else values
+    def fill(self, y: Float, values: Float) -> Float:
+        """Return y [T, N] with the missing entries replaced by `values` [U]."""
+        filled = y.copy()
+        filled[self.missing] = values
         return filled
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Float, Float]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.gaps import stretches
 from gdm_core.maths.gaussian import LOG_2PI
 
 Float = npt.NDArray[np.float64]
@@ -54,13 +55,6 @@ class Observed:
     def raise_noise(self, variance: Float) -> Float:
         """Return variances [N] that are at least the floor."""
         return variance if self.noise_floor is None else np.maximum(variance, self.noise_floor**2)
-
-
-def stretches(total: int, n_samples: int, parts: int = 8) -> npt.NDArray[np.int64]:
-    """Return the indices [parts, n_samples / parts] of evenly spread stretches of `total` samples."""
-    length = n_samples // parts
-    firsts = np.linspace(0, total - length, parts).astype(np.int64)
-    return firsts[:, None] + np.arange(length)
 
 
 def draw_noise(shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float32]:

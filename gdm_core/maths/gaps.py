@@ -50,13 +50,20 @@ def split_runs(y: npt.NDArray[Any], chosen: npt.NDArray[np.bool_]) -> list[npt.N
     return [y[first:after] for first, after in edges.reshape(-1, 2)]
 
 
+def stretches(total: int, n_samples: int, parts: int = 8) -> npt.NDArray[np.int64]:
+    """Return the indices [parts, n_samples / parts] of evenly spread stretches of `total` samples."""
+    length = n_samples // parts
+    firsts = np.linspace(0, total - length, parts).astype(np.int64)
+    return firsts[:, None] + np.arange(length)
+
+
 def spread_stretches(ys: list[npt.NDArray[Any]], n_samples: int) -> list[npt.NDArray[Any]]:
     """Return evenly spread stretches of longer data, with at most about `n_samples` in all."""
     total = sum(map(len, ys))
     if total <= n_samples:
         return ys
-    stretches = [y[begin : begin + _STRETCH] for y in ys for begin in range(0, len(y), _STRETCH)]
-    return [y for y in stretches if np.isfinite(y).any()][:: math.ceil(total / n_samples)]
+    parts = [y[begin : begin + _STRETCH] for y in ys for begin in range(0, len(y), _STRETCH)]
+    return [y for y in parts if np.isfinite(y).any()][:: math.ceil(total / n_samples)]
 
 
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Float:

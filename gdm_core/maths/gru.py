@@ -94,20 +94,16 @@ class Gru(nn.Module):
 
     def _whole(self, inputs: Tensor, rows: Rows) -> Tensor:
         """Run over each sequence separately, so batches do not affect results."""
-        parts = []
-        for sequence in inputs.split(rows.lengths):
-            outputs = []
-            for unit in range(len(self.input_weight)):
-                weights = [
-                    self.input_weight[unit].T.contiguous(), self.hidden_weight[unit].T.contiguous(),
-                    self.input_bias[unit, 0], self.hidden_bias[unit, 0],
-                ]  # fmt: skip
-                ordered = sequence.flip(0) if unit else sequence
-                zero = inputs.new_zeros(1, 1, self.n_hidden)
-                found = torch.gru(ordered[:, None], zero, weights, True, 1, 0.0, False, False, False)[0][:, 0]
-                outputs.append(found.flip(0) if unit else found)
-            parts.append(torch.cat(outputs, -1))
-        return torch.cat(parts)
+        units = zip(self.input_weight, self.hidden_weight, self.input_bias, self.hidden_bias, strict=True)
+        weights = [part.T.contiguous() if len(part) > 1 else part[0] for unit in units for part in unit]
+        both_ways = len(self.input_weight) > 1
+        zero = inputs.new_zeros(len(self.input_weight), 1, self.n_hidden)
+        return torch.cat(
+            [
+                torch.gru(sequence[:, None], zero, weights, True, 1, 0.0, False, both_ways, False)[0][:, 0]
+                for sequence in inputs.split(rows.lengths)
+            ]
+        )
 
     def _windowed(self, inputs: Tensor, rows: Rows) -> Tensor:
         """Run over all windows and units in parallel; windows end with their trial."""

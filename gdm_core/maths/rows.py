@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gdm_core.maths.gaps import interpolate_gaps
+from gdm_core.maths.gaps import interpolate_gaps, stretches
 
 _STRETCHES = 4  # of an excerpt
 
@@ -70,9 +70,8 @@ class Rows:
         """Return evenly spread stretches of longer data, as separate sequences."""
         if len(self) <= n_rows:
             return self
-        size = n_rows // _STRETCHES
-        begins = np.linspace(0, len(self) - size, _STRETCHES).astype(int)
-        index = torch.as_tensor((begins[:, None] + np.arange(size)).ravel(), device=self.device)
+        index = torch.as_tensor(stretches(len(self), n_rows, _STRETCHES), device=self.device)
+        size, index = index.shape[1], index.flatten()
         age = torch.minimum(self.age[index], torch.arange(size, device=self.device).repeat(_STRETCHES))
         return self.select(index, age=age, n_scored=len(index), lengths=(size,) * _STRETCHES)
 

@@ -40,16 +40,7 @@ def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
         if parts_fit:
             model = import_family(header["family"])._from_file(tensors, header)
             parts_fit = _infers_states(model)
-    except (
-        AttributeError,
-        IndexError,
-        KeyError,
-        MemoryError,
-        OverflowError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         raise ModelFileError(f"{_MISFIT.format(path=path)} ({shorten(error)})") from error
     if not parts_fit:
         raise ModelFileError(_MISFIT.format(path=path))

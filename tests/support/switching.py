@@ -21,12 +21,13 @@ def random_parameters(rng, kind, k=2, d=2, n=3, recurrence=1.0):
     blank = Transitions.blank(kind, k, d)
     weights = recurrence * rng.normal(size=(k, d)) if blank.recurrent else blank.weights
     bias = hmm.log_normalise(rng.normal(size=blank.bias.shape))[0]
+    emission = em.Emission(rng.normal(size=(n, d)), rng.normal(size=n), 0.1 + rng.random(n))
     return em.SLDSParameters(
-        em.Emission(rng.normal(size=(n, d)), rng.normal(size=n), 0.1 + rng.random(n)),
         Dynamics(0.6 * rng.normal(size=(k, d, d + 1)), spread[:k]),
         Transitions(kind, hmm.log_normalise(rng.normal(size=k))[0], bias, weights),
         rng.normal(size=d),
         spread[k],
+        emission,
     )
 
 
@@ -35,11 +36,11 @@ def parameters_of(model: SLDS):
     p = model.params_
     chain = p["log_initial"], p["transition_bias"], p["transition_weights"]
     return em.SLDSParameters(
-        em.Emission(p["loadings"], p["offset"], p["noise"]),
         Dynamics(p["coefficients"], p["covariance"]),
         Transitions(model.transitions, *chain),
         p["start_mean"],
         p["start_covariance"],
+        em.Emission(p["loadings"], p["offset"], p["noise"]),
     )
 
 

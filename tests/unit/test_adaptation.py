@@ -14,7 +14,7 @@ from gdm_core.adaptation import MAX_FACTOR, RATE, adapt, learn
 from gdm_core.analysis import envelopes
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.forecast import LEVELS, Forecast, calibrate, coverage, forecast, outcomes, summarise
-from gdm_core.maths.regression import left_out_changes
+from gdm_core.models.gdm.start import left_out_changes
 from tests.support.quick_model import narrow_model, quick_model
 
 HORIZON = 4
@@ -217,7 +217,7 @@ def noisy(y, origins, horizon, n_paths, seed):
 @pytest.mark.parametrize("n_paths", [2, 10, 40])
 def test_coverage_is_nominal_for_any_number_of_paths(n_paths):
     y = noise(4000)
-    found = forecast(noisy, y, 2, n_paths, 0, None, 1, None)
+    found = forecast(noisy, y, 2, n_paths, 0, np.arange(len(y)), 1, None)
     for level in (0.5, 0.8, 0.9, 0.95):
         assert np.abs(coverage(found, y, level) - level).max() < 0.035
     assert (np.diff(found.upper, axis=0) >= 0).all()

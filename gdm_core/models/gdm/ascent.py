@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from gdm_core.compiled.batches import take_windows
+from gdm_core.maths.gaps import stretches
 from gdm_core.maths.pca import can_balance
 from gdm_core.maths.relaxed import gumbel
 from gdm_core.maths.rows import Rows, WindowSampler
@@ -75,7 +76,13 @@ def begin(module: GdmModule, rows: Rows, seed: int) -> Ascent:
 
 
 class Ascent(ABC):
-    """Objective on random rows, and update of the parameters."""
+    """Objective on random rows, and update of the parameters.
+
+    stay           probability of keeping a state; 0 without a chain of states
+    renewed_every  steps, in tens, within which everything that q depends on has changed
+    """
+
+    stay, renewed_every = 0.0, 10
 
     def __init__(self, module: GdmModule, seed: int) -> None:
         self.module, self.config = module, module.config
@@ -88,20 +95,6 @@ class Ascent(ABC):
         self.rows, most = rows, self.config.batch_size
         least, n_weighted = (_LEAST_WEIGHTED, min(len(rows), most)) if self.newton else (_LEAST_WEIGHTED_ADAM, most)
         self._sizes = {False: most, True: max(least, n_weighted // 4)}  # rows of a step
-
-    @property
-    def n_channels(self) -> int:
-        return int(self.rows.y.shape[1])
-
-    @property
-    def stay(self) -> float:
-        """Probability of keeping a state; 0 without a chain of states."""
-        return 0.0
-
-    @property
-    def renewed_every(self) -> int:
-        """Steps, in tens, within which everything that q depends on has changed."""
-        return 10
 
     def n_samples(self, weighted: bool) -> int:
         return self.config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
@@ -118,8 +111,7 @@ class Ascent(ABC):
     def bound(self, weighted: bool) -> float:
         """Return the objective per time step of an excerpt, always on the same rows and noise."""
 
-    @abstractmethod
-    def write_back(self) -> None:
+    def write_back(self) -> None:  # noqa: B027 (autograd updates the module itself)
         """Copy the parameters into the module."""
 
 
@@ -175,9 +167,6 @@ class AutogradAscent(Ascent):
         generator = torch.Generator(device=self.rows.device).manual_seed(0)
         return self._objective(self.rows.excerpt(_JUDGED_ROWS), weighted, generator).item()
 
-    def write_back(self) -> None:
-        """Do nothing: the optimiser updates the module itself."""
-
 
 class FusedAscent(Ascent):
     """Ascent with the compiled step."""
@@ -188,25 +177,19 @@ class FusedAscent(Ascent):
         self._rng = np.random.default_rng(seed)
         self._newton = NewtonAscent(self.objective) if self.newton else None
         self._adam = Adam(self.objective.flat.size)
-        self._stay = float(module.stay) if module.informed else 0.0
+        self.stay = float(module.stay) if module.informed else 0.0
 
     def use(self, rows: Rows) -> None:
         super().use(rows)
         self._all = self._last = make_batch(rows)
         self._refresh_at = self.n_steps
         self._refresh_every = min(_MAX_REFRESH, _REFRESH * (1 + len(rows) // self.config.batch_size))
-        self._judged = _stretches(len(rows))
+        self.renewed_every = 10 * -(-self._refresh_every // 10) if self.module.informed else 10
+        short = len(rows) <= _JUDGED_ROWS
+        self._judged = stretches(len(rows), len(rows) if short else _JUDGED_ROWS, 1 if short else _STRETCHES)
         if self.module.informed and self.config.n_states > 1 and self.n_steps == 0:
             for _ in range(_FIRST_ESTIMATES):
                 self._refresh()
-
-    @property
-    def stay(self) -> float:
-        return self._stay
-
-    @property
-    def renewed_every(self) -> int:
-        return 10 * -(-self._refresh_every // 10) if self.module.informed else 10
 
     def evaluate(self, weighted: bool) -> float:
         if self.module.informed and self.n_steps >= self._refresh_at:
@@ -222,7 +205,7 @@ class FusedAscent(Ascent):
     def _refresh(self) -> None:
         """Update the chain that batches read."""
         evidence = self.objective.evidence(self._all)
-        chain, self._stay = chain_log_probabilities(evidence, self._all.linked, self._stay)
+        chain, self.stay = chain_log_probabilities(evidence, self._all.linked, self.stay)
         self._all = self._all._replace(chain=chain)
         self._refresh_at = self.n_steps + self._refresh_every
 
@@ -236,23 +219,15 @@ class FusedAscent(Ascent):
         self.rows.raise_noise(torch.from_numpy(self.objective.p["log_noise"]))
 
     def bound(self, weighted: bool) -> float:
-        begins, length = self._judged
-        batch = take_windows(self._all, begins, length, 0)
+        length = self._judged.shape[1]
+        batch = take_windows(self._all, self._judged[:, 0].copy(), length, 0)
         batch.linked[::length] = 0
         return self.objective(batch, max(_JUDGED_DRAWS, self.n_samples(weighted)), 0, weighted)
 
     def write_back(self) -> None:
         self.objective.write_to(self.module)
         if self.module.informed:
-            self.module.stay.fill_(self._stay)
-
-
-def _stretches(n_rows: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Return begins and length of the stretches whose bound is followed."""
-    if n_rows <= _JUDGED_ROWS:
-        return np.zeros(1, np.int64), n_rows
-    length = _JUDGED_ROWS // _STRETCHES
-    return np.linspace(0, n_rows - length, _STRETCHES).astype(np.int64), length
+            self.module.stay.fill_(self.stay)
 
 
 class NewtonAscent:
@@ -272,8 +247,7 @@ class NewtonAscent:
                 rates[name] *= np.float32(rate)
         for name in ("dynamics", "log_noise"):
             rates[name][...] = 0
-        self._curvature: npt.NDArray[np.float64] | None = None
-        self._noise_curvature: npt.NDArray[np.float64] | None = None
+        self._remembered: dict[str, npt.NDArray[np.float64]] = {}
 
     def ascend(self, rate: float, done: float, observed: Array | None) -> None:
         """Take one step at share `done` of the fit; `observed` [N] is the share per channel."""
@@ -291,18 +265,15 @@ class NewtonAscent:
     def _newton(self, observed: Array | None) -> tuple[Array, Array]:
         """Return full steps of the dynamics [K, P, N] and of the log noise, [N] or [K, N]."""
         now = self.objective
-        seen = now.curvature.dynamics.astype(np.float64)
-        self._curvature = seen if self._curvature is None else _MEMORY * self._curvature + (1 - _MEMORY) * seen
+        curvature = self._remember("dynamics", now.curvature.dynamics)
         weight = np.float32(1) if observed is None else np.maximum(observed, np.float32(_MIN_OBSERVED))
         slope = now.g["dynamics"]
-        size = seen.shape[-1]
+        size = curvature.shape[-1]
         if now.state_noise:
             ridge = _RIDGE * np.exp(-2 * now.log_noise().max(axis=0))[:, None, None] * np.eye(size)
             right = slope.reshape(size, -1).T[..., None]  # [N, K P, 1]
-            solved = np.linalg.solve(self._curvature + ridge, right)[..., 0].T
-            curved = now.curvature.log_noise.astype(np.float64)
-            kept = curved if self._noise_curvature is None else _MEMORY * self._noise_curvature + (1 - _MEMORY) * curved
-            self._noise_curvature = kept
+            solved = np.linalg.solve(curvature + ridge, right)[..., 0].T
+            kept = self._remember("log_noise", now.curvature.log_noise)
             noise = np.linalg.solve(kept + _NOISE_RIDGE * np.eye(len(kept)), now.g["log_noise"] / (2 * weight))
             return solved.astype(np.float32).reshape(slope.shape), noise.astype(np.float32)
         ridge = np.full(size, _RIDGE)
@@ -310,8 +281,15 @@ class NewtonAscent:
             ridge[slope.shape[1] - 1 :: slope.shape[1]] = _START_RIDGE
         # The curvature counts missing entries as if they were predicted, so that no step goes too far.
         variance = np.exp(2 * now.log_noise())
-        solved = np.linalg.solve(self._curvature[0] + np.diag(ridge), slope.reshape(size, -1) * variance)
+        solved = np.linalg.solve(curvature[0] + np.diag(ridge), slope.reshape(size, -1) * variance)
         return solved.astype(np.float32).reshape(slope.shape), now.g["log_noise"] / (2 * weight)
+
+    def _remember(self, name: str, curvature: Array) -> npt.NDArray[np.float64]:
+        """Return a moving average of the curvature with this name."""
+        seen = curvature.astype(np.float64)
+        before = self._remembered.get(name)
+        self._remembered[name] = seen if before is None else _MEMORY * before + (1 - _MEMORY) * seen
+        return self._remembered[name]
 
 
 class Adam:

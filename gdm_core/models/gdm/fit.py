@@ -74,10 +74,10 @@ class Plan:
 
     def rate(self, index: int, explored: int | None) -> float:
         """Return the learning rate of a step; `explored` steps have ended the first phase."""
-        if not self.holds:
-            return learning_rate(index, 0.2 * self.total, 0.2 * self.total, self.total, PEAK_RATE)
         begin = self.explore[1] if explored is None else explored
-        return learning_rate(index, _RISE * self.explore[1], begin, begin + self.refine, PEAK_RATE)
+        total = begin + self.refine
+        rise, fall = (_RISE * self.explore[1], begin) if self.holds else (0.2 * total, 0.2 * total)
+        return learning_rate(index, rise, fall, total, PEAK_RATE)
 
 
 _SOFT, _LASTING = Plan((30, 120), 60), Plan((80, 160), 100)  # a chain learns slowly how far to trust it
@@ -108,12 +108,11 @@ def optimise(ascent: Ascent, plan: Plan) -> Iterator[Step]:
             index += 1
             if index % REPORT_EVERY == 0 or index == total:
                 ascent.write_back()
-                if plan.holds and explored is None and index % ascent.renewed_every == 0:
+                exploring = explored is None and index % ascent.renewed_every == 0
+                if exploring if plan.holds else index >= JUDGED_FROM * total:
                     bounds.append(ascent.bound(weighted))
-                    flat = is_flat(bounds[-2:], ascent.n_channels)
-                elif not plan.holds and index >= JUDGED_FROM * total:
-                    bounds.append(ascent.bound(weighted))
-                    flat = is_flat(bounds, 2 * ascent.n_channels)
+                    n_channels = int(ascent.rows.y.shape[1])
+                    flat = is_flat(bounds[-2:], n_channels) if plan.holds else is_flat(bounds, 2 * n_channels)
         yield Step(index, total, value, value, flat)
         if not math.isfinite(value):
             return

@@ -15,7 +15,6 @@ import torch
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.forecast import Sampler
 from gdm_core.maths.factor import FactorModel
-from gdm_core.maths.regression import left_out_changes
 from gdm_core.maths.repeats import Repeats
 from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
@@ -27,7 +26,7 @@ from gdm_core.models.gdm.missing import Completion, complete, missing_data_bound
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, generate, posterior_mean, sample_paths, soft_states
-from gdm_core.models.gdm.start import start_random
+from gdm_core.models.gdm.start import left_out_changes, start_random
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.registry import ADJUSTABLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +16,7 @@ from gdm_core.models.starts import cluster_samples
 
 _POSITION_WEIGHT = 0.7  # of position relative to steps in the first clustering
 _MAX_SPREAD = 4.0  # of the first logits of positions, as a standard deviation
+_LEAST_RIDGE = 1e-12
 _SHARED_ROWS = 2.0  # weight of the noise of all states in the noise of each
 
 
@@ -110,6 +112,33 @@ def _start_noise(module: GdmModule, rows: Rows, squares: Tensor, member: Tensor 
         variance = total / (member.T @ known + _SHARED_ROWS)
     module.log_noise.copy_((variance + 1e-6).sqrt().log())
     rows.raise_noise(module.log_noise)
+
+
+def left_out_changes(
+    design: npt.NDArray[np.floating],
+    values: npt.NDArray[np.floating],
+    folds: npt.NDArray[np.int64],
+    usable: npt.NDArray[np.bool_],
+) -> list[npt.NDArray[np.float64]]:
+    """Return the change of coefficients [P, M] without each fold; zero without usable rows.
+
+    design    [T, P]
+    values    [T, M]
+    folds     [T] the fold of each row
+    usable    [T] rows to use
+    """
+    x, y = design.astype(np.float64), values.astype(np.float64)
+    grams, targets = [], []
+    for fold in range(int(folds.max()) + 1):
+        rows = usable & (folds == fold)
+        grams.append(x[rows].T @ x[rows])
+        targets.append(x[rows].T @ y[rows])
+    gram, target = np.sum(grams, axis=0), np.sum(targets, axis=0)
+    ridge = max(1e-4 * np.trace(gram) / len(gram), _LEAST_RIDGE) * np.eye(len(gram))
+    everything = np.linalg.solve(gram + ridge, target)
+    return [
+        np.linalg.solve(gram - own + ridge, target - its) - everything for own, its in zip(grams, targets, strict=True)
+    ]
 
 
 @torch.no_grad()

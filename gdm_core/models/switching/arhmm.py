@@ -42,7 +42,7 @@ class ARHMMConfig(EMConfig):
     )
 
 
-class ARHMM(SwitchingModel[ARParameters, EStep]):
+class ARHMM(SwitchingModel[ARParameters]):
     """AR-HMM with stationary, sticky or recurrent-only transitions."""
 
     family: ClassVar[str] = "arhmm"

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths import hmm
-from gdm_core.maths.emission import stretches
-from gdm_core.maths.gaps import gap_lengths, interpolate_gaps
+from gdm_core.maths.gaps import gap_lengths, interpolate_gaps, stretches
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.maths.threads import one_thread

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,26 +11,16 @@ import numpy.typing as npt
 from gdm_core.errors import FitError
 from gdm_core.forecast import N_FOLDS, Sampler
 from gdm_core.maths.gaps import split_runs
-from gdm_core.maths.hmm import ChainPosterior, most_probable_path
+from gdm_core.maths.hmm import most_probable_path
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array
-from gdm_core.models.em import Bounded, EMModel, P, in_fixed_order
+from gdm_core.models.em import EMModel, P, in_fixed_order
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
 from gdm_core.trials import TrialsLike
 
 
-class HasChain(Bounded, Protocol):
-    """A posterior over paths of states."""
-
-    @property
-    def chain(self) -> ChainPosterior: ...
-
-
-Posterior = TypeVar("Posterior", bound=HasChain)
-
-
-class SwitchingModel(EMModel[P, Posterior]):
+class SwitchingModel(EMModel[P, Any]):
     """A model with hard states, linear dynamics in each of them, and transitions between them."""
 
     def _keep_chain(self, p: Any, others: dict[str, Any]) -> None:

@@ -20,9 +20,9 @@ from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, add_joint_steps
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.em import EM, settle
-from gdm_core.models.switching.arhmm_em import ArhmmEM
+from gdm_core.models.switching.arhmm_em import ArhmmEM, ARParameters
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
-from gdm_core.models.switching.transitions import Transitions, expected_log_probability
+from gdm_core.models.switching.transitions import expected_log_probability
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -31,15 +31,11 @@ _ROUNDING = 1e-12  # relative to a bound
 
 
 @dataclass(frozen=True)
-class SLDSParameters:
+class SLDSParameters(ARParameters):
     emission: Emission
-    dynamics: Dynamics
-    transitions: Transitions
-    start_mean: Float  # [D]
-    start_covariance: Float  # [D, D]
 
     def log_prior(self, prior: DynamicsPrior) -> float:
-        return self.emission.log_prior() + self.dynamics.log_prior(prior) + self.transitions.log_prior()
+        return super().log_prior(prior) + self.emission.log_prior()
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class SLDSConfig(EMConfig):
     )
 
 
-class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
+class SLDS(SwitchingModel[em.SLDSParameters]):
     """SLDS with sticky, (sticky) recurrent or recurrent-only transitions."""
 
     family: ClassVar[str] = "slds"
@@ -78,7 +78,7 @@ class SLDS(SwitchingModel[em.SLDSParameters, em.SLDSPosterior]):
     @property
     def _parameters(self) -> em.SLDSParameters:
         p: dict[str, Any] = self.params_
-        return em.SLDSParameters(Emission(p["loadings"], p["offset"], p["noise"]), *self._chain())
+        return em.SLDSParameters(*self._chain(), Emission(p["loadings"], p["offset"], p["noise"]))
 
     # ---- one trial ----------------------------------------------------------------------------------------------
     def _posterior(self, y: Array) -> em.SLDSPosterior:
@@ -136,4 +136,4 @@ def from_autoregression(algorithm: em.LaplaceEM, start: ARParameters) -> em.SLDS
     half = factor @ vectors * np.sqrt(np.clip(values, 0.2, 1.0))[:, None, :]
     dynamics = Dynamics(start.dynamics.coefficients, half @ np.swapaxes(half, 1, 2))
     emission = Emission(loadings, scores.center, noise)
-    return em.SLDSParameters(emission, dynamics, start.transitions, start.start_mean, start.start_covariance)
+    return em.SLDSParameters(dynamics, start.transitions, start.start_mean, start.start_covariance, emission)
