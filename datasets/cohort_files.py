@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import IO, Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import DataError, GdmError
+from gdm_core.maths.angles import find_angles
 from gdm_core.trials import UNLABELLED, Trial
 
 from . import keypoints
@@ -21,6 +23,7 @@ from .readers.archives import read_arrays
 from .readers.doubts import Answers, UnansweredError, require_answers
 from .readers.formats import read_frame
 from .readers.source import Readable, open_source
+from .readers.transforms import take_cosines
 from .splits import select_channels
 
 PathOrFile = Path | IO[bytes]  # an open file has a `name`
@@ -133,7 +136,7 @@ def read_recordings(
     for path in paths:
         for name, trial in read_file(path, rate_hz, features, notes, answers).items():
             _add(found, name, trial, path)
-    return drop_unseen_features(found)
+    return align_features(found)
 
 
 def read_file(
@@ -147,7 +150,11 @@ def read_file(
     data = _read_data(given, rate_hz, answers)
     if notes is not None and isinstance(data, keypoints.KeypointTable) and data.filled is not None:
         notes.append(f"{PurePath(given.name).name}: {keypoints.describe_filled(data.filled)}")
-    trials = data.to_trials(features) if isinstance(data, keypoints.KeypointTable) else data.to_trials(rate_hz=rate_hz)
+    trials = (
+        data.to_trials(features)
+        if isinstance(data, keypoints.KeypointTable)
+        else data.to_trials(rate_hz=rate_hz, angles={})
+    )
     found: dict[str, Trial] = {}
     for trial in trials:
         _add(found, _recording_name(trial.name, len(trials), given), trial, given)
@@ -203,8 +210,11 @@ def _recording_name(name: str, n_recordings: int, given: PathOrFile) -> str:
     return file if n_recordings == 1 else name if name.startswith(file) else name.partition(" ")[2] or name
 
 
-def drop_unseen_features(found: Mapping[str, Trial]) -> dict[str, Trial]:
-    """Drop features that are missing in every recording, such as the width of two parts."""
+def align_features(found: Mapping[str, Trial]) -> dict[str, Trial]:
+    """Drop features that are missing in every recording, such as the width of two parts.
+
+    Angles that jump by a full turn in any recording become cosines and sines in all.
+    """
     seen = {
         channel
         for one in found.values()
@@ -212,10 +222,18 @@ def drop_unseen_features(found: Mapping[str, Trial]) -> dict[str, Trial]:
         if not np.isnan(y).all()
     }
     kept = {name: np.isin(one.channels, list(seen)) for name, one in found.items()}
-    return {
+    aligned = {
         name: select_channels(one, kept[name]) if 0 < kept[name].sum() < one.n_channels else one
         for name, one in found.items()
     }
+    turns: dict[str, float] = {}
+    for channels in {one.channels for one in aligned.values()}:
+        turns |= find_angles([one.y for one in aligned.values() if one.channels == channels], channels)
+    for name, one in aligned.items():
+        if turns.keys() & set(one.channels):
+            y, channels = take_cosines(one.y, one.channels, turns)
+            aligned[name] = replace(one, y=y, channels=channels)
+    return aligned
 
 
 def read_states(

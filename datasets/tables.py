@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.maths.angles import find_angles
 from gdm_core.maths.repeats import Repeats
 from gdm_core.text import first_of, plural
 from gdm_core.trials import Trial, Trials, working_precision
@@ -35,7 +36,7 @@ from .readers.quality import (
 from .readers.roles import Role, check_roles, columns_with, describe_column, format_cell, guess_roles, numeric_values
 from .readers.source import Readable, open_source, path_within
 from .readers.timing import Clock, clock_from_steps, describe_times, nearest_sample, read_times, resample
-from .readers.transforms import find_skewed, is_composition, take_log_ratios, take_logs
+from .readers.transforms import find_skewed, is_composition, take_cosines, take_log_ratios, take_logs
 
 __all__ = [
     "EXAMPLE", "READABLE", "TEMPLATES", "Answers", "Clock", "Doubt", "QualityReport", "Role", "Table", "Understanding",
@@ -182,8 +183,11 @@ class Table:
         names = self._channels(checked, True)
         notes = list(self.notes)
         qualities: list[ChannelQuality] = []
+        angles: list[str] = []
         for name in names:  # one by one, to save memory
-            qualities += channel_quality(self._read_values((name,)), (name,))
+            values = self._read_values((name,))
+            qualities += channel_quality(values, (name,))
+            angles += find_angles([values], (name,))
             notes += describe_column(name, self.frame[name], used=True)
         notes += [
             note
@@ -207,7 +211,7 @@ class Table:
         of_channels = tuple(columns_with(checked, Role.CHANNEL))
         skewed = find_skewed(self._read_values(of_channels), of_channels)
         parts = is_composition(self._read_values(names))
-        return QualityReport(self.n_rows, tuple(qualities), low, tuple(notes), few, skewed, parts)
+        return QualityReport(self.n_rows, tuple(qualities), low, tuple(notes), few, skewed, parts, tuple(angles))
 
     def to_trials(
         self,
@@ -220,6 +224,7 @@ class Table:
         units: Mapping[str, str] | None = None,
         log: Sequence[str] = (),
         log_ratio: bool = False,
+        angles: Mapping[str, float] | None = None,
     ) -> Trials:
         """Convert the table to Trials, one for each value of the group column; raise DataError in doubt.
 
@@ -233,6 +238,7 @@ class Table:
         units           channel -> unit that its name ends in; values are not converted
         log             channels whose logarithms are fitted, for positive and skewed values
         log_ratio       fit isometric log-ratios of all channels, for parts of a whole
+        angles          angle -> its full turn, 360 or 2 pi: fit cosine and sine; by default of angles that jump
         """
         checked = self._check_roles(roles)
         channels = self._channels(checked, position_is_channel)
@@ -255,6 +261,9 @@ class Table:
         labels, label_names = self._labels(checked)
         if log or log_ratio:
             y, channels = take_log_ratios(y, channels) if log_ratio else take_logs(y, channels, log)
+        turns = find_angles([y], channels) if angles is None else angles
+        if turns:
+            y, channels = take_cosines(y, channels, turns)
         named = tuple(with_unit(name, units[name]) if units and name in units else name for name in channels)
         trials: list[Trial] = []
         for group, rows in known.order.trials:

@@ -46,6 +46,7 @@ class QualityReport:
     few_valued   channels with few distinct values
     skewed       positive channels that suit logarithms
     composition  whether the channels are parts of a whole, which suits log-ratios
+    angles       channels that jump by a full turn
     """
 
     n_samples: int
@@ -55,6 +56,7 @@ class QualityReport:
     few_valued: tuple[str, ...] = ()
     skewed: tuple[str, ...] = ()
     composition: bool = False
+    angles: tuple[str, ...] = ()
 
     @property
     def missing_share(self) -> float:

@@ -1,8 +1,8 @@
-"""Logarithms of positive channels, and log-ratios of channels that are parts of a whole."""
+"""Logarithms of positive channels, log-ratios of parts of a whole, and cosines and sines of angles."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from gdm_core.errors import ConfigError, DataError
 _LEAST_GAIN = 0.2  # nats per value by which a lognormal distribution must be better than a normal one
 _FEWEST_VALUES = 100
 _WHOLE = 1e-3  # relative deviation of a whole from its mean
+DEGREES = 360.0  # a full turn
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -52,6 +53,27 @@ def take_logs(y: Floats, names: Sequence[str], chosen: Collection[str]) -> tuple
                 )
             made[:, j] = np.log(y[:, j])
     return made, tuple(f"log {name}" if name in chosen else name for name in names)
+
+
+def take_cosines(y: Floats, names: Sequence[str], turns: Mapping[str, float]) -> tuple[Floats, tuple[str, ...]]:
+    """Replace each angle, given with its full turn, by its cosine and sine."""
+    columns, made = [], []
+    for name, column in zip(names, y.T, strict=True):
+        if turn := turns.get(name):
+            radians = column * (2 * np.pi / turn)
+            columns += [np.cos(radians), np.sin(radians)]
+            unit = "°" if turn == DEGREES else ""
+            made += [f"cos {name}{unit}", f"sin {name}{unit}"]
+        else:
+            columns.append(column)
+            made.append(name)
+    return np.stack(columns, axis=1), tuple(made)
+
+
+def find_turns(channels: Iterable[str]) -> dict[str, float]:
+    """Return the angles, with their full turns, whose cosines `take_cosines` named so."""
+    names = [name.removeprefix("cos ") for name in channels if name.startswith("cos ")]
+    return {name.removesuffix("°"): DEGREES if name.endswith("°") else 2 * np.pi for name in names}
 
 
 def take_log_ratios(y: Floats, names: Sequence[str]) -> tuple[Floats, tuple[str, ...]]:

@@ -21,6 +21,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapt
 from gdm_core.errors import ConfigError, DataError, FitWarning
+from gdm_core.maths.angles import find_angles
 from gdm_core.maths.gaps import gap_factors, spread_stretches
 from gdm_core.maths.spikes import find_new_spikes
 from gdm_core.maths.threads import one_thread
@@ -33,7 +34,7 @@ from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
 from gdm_core.models.scaling import BASELINE_MARGIN, prepare, score_baseline
-from gdm_core.text import plural
+from gdm_core.text import first_of, plural
 from gdm_core.trials import Recording, Recordings, Trial, Trials, TrialsLike, as_trials, is_single
 
 _SAMPLES_PER_INPUT = 2  # observed samples per state and input of its dynamics that a fit needs
@@ -176,6 +177,9 @@ class StateModel(Estimator, ABC):
             warnings.warn(
                 f'Repeated values: {"; ".join(repeated)}. repeats="keep" fits them.', FitWarning, stacklevel=2
             )
+        if angles := find_angles([trial.y for trial in recorded], recorded[0].channels):
+            text = f"{first_of(list(angles), 3)}: an angle that jumps by a full turn. Fit its cosine and sine instead."
+            warnings.warn(text, FitWarning, stacklevel=2)
         self._check_lengths(data)
         if config.n_latent == "auto":
             allowed = max(1, _count_seen(data) // (_SAMPLES_PER_INPUT * config.n_states) - 1)

@@ -143,7 +143,7 @@ def predict(options: argparse.Namespace) -> int:
     model.raise_if_failed()
     if options.scale == "auto":
         raise ConfigError("--scale is 'auto'; give the scale that `fit` printed.")
-    recordings = read_trials(options)
+    recordings = read_trials(options, tuple(getattr(model, "feature_names_in_", ())))
     trials = summarise(recordings, options)
     assert model.scaler_ is not None
     outside = describe_extrapolation(model.scaler_.center, model.scaler_.scale, trials)

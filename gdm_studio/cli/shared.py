@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -43,6 +43,7 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         "--rate", type=float, metavar="HZ", help="samples per second (default: from a time column, else 1)"
     )
     parser.add_argument("--log", type=split_names, default=[], help="channels to fit as logarithms, comma-separated")
+    parser.add_argument("--keep-angles", action="store_true", help="do not fit angles as cosine and sine")
     parser.add_argument("--log-ratio", action="store_true", help="fit all channels as log-ratios, for parts of a whole")
     add_answer_option(parser)
     parser.add_argument("--sheet", help="sheet of a workbook (default: the first with numbers)")
@@ -137,14 +138,18 @@ def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def read_trials(options: argparse.Namespace) -> Trials:
-    """Read the table and print to stderr how its columns were interpreted."""
+def read_trials(options: argparse.Namespace, channels: Sequence[str] = ()) -> Trials:
+    """Read the table and print to stderr how its columns were interpreted.
+
+    channels   channels of a fitted model, whose angles are fitted here too
+    """
     from datasets import tables
-    from datasets.readers.transforms import find_skewed, is_composition
+    from datasets.readers.transforms import find_skewed, find_turns, is_composition
 
     table = tables.read(options.data, sheet=options.sheet, answers=dict(options.answer))
     roles = _roles(table, options.columns, options.trial_column)
-    trials = table.to_trials(roles, rate_hz=options.rate, log=options.log, log_ratio=options.log_ratio)
+    angles = find_turns(channels) if channels or options.keep_angles else None
+    trials = table.to_trials(roles, rate_hz=options.rate, log=options.log, log_ratio=options.log_ratio, angles=angles)
     for line in _describe_reading(table, roles, trials):
         print(line, file=sys.stderr)
     y = np.concatenate([trial.y for trial in trials])

@@ -187,7 +187,7 @@ def read(files: list[tuple[str, PathOrFile]], options: FileReading) -> Read | No
             made.notes += notes
             made.answers |= {one.name: dict(chosen)} if chosen else {}
             _join(made, one, found)
-        made.trials = cohort_files.drop_unseen_features(made.trials)
+        made.trials = cohort_files.align_features(made.trials)
         return made
 
     key, failed = ("read", keys, options, repr(answers)), "The files could not be read"

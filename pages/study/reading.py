@@ -108,4 +108,4 @@ def write_code(answers: Mapping[str, Answers], rate_hz: float | None, features: 
     lines += [
         f"    recordings |= cohort_files.read_file(file, {rate_hz}, {features!r}, answers=answers.get(file.name))"
     ]
-    return (*lines, "recordings = cohort_files.drop_unseen_features(recordings)")
+    return (*lines, "recordings = cohort_files.align_features(recordings)")

@@ -198,11 +198,12 @@ class TableOptions:
     units: tuple[tuple[str, str], ...] = ()
     log: tuple[str, ...] = ()
     log_ratio: bool = False
+    angles: bool = True
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Table.to_trials`."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("roles", "answers")}
-        return given | {"units": dict(self.units)}
+        return given | {"units": dict(self.units), "angles": None if self.angles else {}}
 
 
 def from_table(file: OpenFile, options: TableOptions) -> Dataset:

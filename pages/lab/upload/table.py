@@ -76,7 +76,7 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
         text = f"{first_of(few, 3)}: few distinct values. States cannot follow them alone."
         if switch("Leave out channels with few values", False, key=settings.key("few", scope), help=text):
             roles = roles | dict.fromkeys(few, str(Role.IGNORE))
-    log, log_ratio = _choose_logarithms(table, file, roles)
+    log, log_ratio, angles = _choose_transforms(table, file, roles)
     text = "Resamples irregular time to a fixed step."
     resample = Role.TIME in roles.values() and switch(
         "Resample", False, key=settings.key("even", scope), help=text, place=advanced
@@ -87,23 +87,28 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
         "Model position too", True, key=settings.key("places", scope), help=text, place=advanced
     )
     given = tuple(roles.items()), tuple(answers.items()), rate or None
-    return TableOptions(*given, resample, fill, outliers, place, tuple(units.items()), log, log_ratio)
+    return TableOptions(*given, resample, fill, outliers, place, tuple(units.items()), log, log_ratio, angles)
 
 
-def _choose_logarithms(table: Table, file: OpenFile, roles: dict[str, str]) -> tuple[tuple[str, ...], bool]:
-    """Offer log-ratios of parts of a whole, or logarithms of skewed channels, where there are any."""
+def _choose_transforms(table: Table, file: OpenFile, roles: dict[str, str]) -> tuple[tuple[str, ...], bool, bool]:
+    """Offer logarithms of skewed channels, log-ratios of parts of a whole, and cosines of angles that jump."""
+    log: tuple[str, ...] = ()
+    log_ratio, angles = False, True
     try:
         report = get_report(table, file.digest, roles)
     except GdmError:  # contradicting roles; the report shows the message
-        return (), False
+        return log, log_ratio, angles
     if report.composition:
         text = "The channels are parts of a constant whole. States are clearer in the logarithms of their ratios."
-        return (), switch("Fit log-ratios", False, key=settings.key("ratio", file.scope), help=text)
-    if not report.skewed:
-        return (), False
-    text = f"{first_of(report.skewed, 3)}: positive and skewed. States are clearer in logarithms."
-    chosen = switch("Fit logarithms", False, key=settings.key("log", file.scope), help=text)
-    return report.skewed if chosen else (), False
+        log_ratio = switch("Fit log-ratios", False, key=settings.key("ratio", file.scope), help=text)
+    elif report.skewed:
+        text = f"{first_of(report.skewed, 3)}: positive and skewed. States are clearer in logarithms."
+        if switch("Fit logarithms", False, key=settings.key("log", file.scope), help=text):
+            log = report.skewed
+    if report.angles:
+        text = f"{first_of(report.angles, 3)}: jumps by a full turn, which would become a state."
+        angles = switch("Fit angles as cosine and sine", True, key=settings.key("angles", file.scope), help=text)
+    return log, log_ratio, angles
 
 
 def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -> Sequence[Doubt]:
@@ -244,6 +249,13 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
             shell.quiet("The channels are parts of a whole. Turn on Fit log-ratios to compare them.")
         elif report.skewed and not options.log:
             shell.quiet(f"{first_of(report.skewed, 3)}: skewed. Turn on Fit logarithms to spread small values.")
+        if report.angles:
+            jumping = first_of(report.angles, 3)
+            shell.quiet(
+                f"{jumping}: fitted as cosine and sine, because the angle jumps by a full turn."
+                if options.angles
+                else f"{jumping}: jumps by a full turn. Turn on Fit angles as cosine and sine."
+            )
         names = [name for name, role in options.roles if role in (Role.CHANNEL, Role.POSITION)]
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
         rate = find_rate(table, options)
