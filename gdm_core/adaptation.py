@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.arrays import Array, Ints
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.forecast import LEVELS, Array, Forecast, outcomes
+from gdm_core.forecast import LEVELS, Forecast, outcomes
 
 # Chosen on tracks other than the reported ones. A lower rate is too slow for 1,000 steps; a higher one widens intervals.
 RATE = 0.04
@@ -32,7 +33,7 @@ class Adaptation:
     table    [O + 1, H, levels, N] log factor, given the outcomes of the first o forecasts
     """
 
-    origins: npt.NDArray[np.int64]
+    origins: Ints
     table: Array
 
     def factors(self, at: npt.ArrayLike) -> Array:
@@ -102,8 +103,6 @@ def scale_intervals(predicted: Forecast, factors: Array) -> Forecast:
     )
 
 
-def _count_known(
-    origins: npt.NDArray[np.int64], at: npt.NDArray[np.int64], ahead: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _count_known(origins: Ints, at: Ints, ahead: Ints) -> Ints:
     """Count the `origins` [A, H] whose outcomes at `ahead` are known at the samples `at`."""
     return np.searchsorted(origins, at[:, None] - ahead, side="right")

@@ -11,19 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.arrays import Array, Ints, Values
 from gdm_core.errors import ConfigError
 from gdm_core.maths.gaps import carry_forward, spread_stretches
 
-Array = npt.NDArray[np.float32]
 # (trial [T, N], origins [O], horizon, number of paths, seed) -> sampled futures [P, O, H, N]
-Sampler = Callable[[Array, npt.NDArray[np.int64], int, int, int], Array]
+Sampler = Callable[[Array, Ints, int, int, int], Array]
 # (trials, folds of the samples of each trial) -> a sampler for each fold, estimated without it
-CrossFit = Callable[[list[Array], list[npt.NDArray[np.int64]]], list[Sampler]]
+CrossFit = Callable[[list[Array], list[Ints]], list[Sampler]]
 
 # Levels of central intervals that are calibrated; others are interpolated.
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99], dtype=np.float32)
@@ -59,7 +58,7 @@ class Forecast:
     lower, upper        [levels, O, H, N] bounds of the central intervals LEVELS
     """
 
-    origins: npt.NDArray[np.int64]  # [O]
+    origins: Ints  # [O]
     mean: Array
     lower: Array
     upper: Array
@@ -72,9 +71,7 @@ class Forecast:
         moved = {name: (getattr(self, name) * scale + center).astype(center.dtype) for name in _VALUES}
         return replace(self, **moved, std=self.std * scale)
 
-    def over_repeats(
-        self, y: Array, rows: npt.NDArray[np.int64], origins: npt.NDArray[np.int64], horizon: int
-    ) -> Forecast:
+    def over_repeats(self, y: Array, rows: Ints, origins: Ints, horizon: int) -> Forecast:
         """Return the forecast of a recording whose rows repeat, from the forecast of its new rows `y` [T', N].
 
         rows     [T] new row of each sample
@@ -116,14 +113,14 @@ class Forecast:
         return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
-def outcomes(y: npt.NDArray[Any], origins: npt.NDArray[np.int64], horizon: int) -> Array:
+def outcomes(y: Values, origins: Ints, horizon: int) -> Array:
     """Return the observations [O, H, N] after each origin; NaN past the end."""
     index = origins[:, None] + np.arange(1, horizon + 1)
     dtype = y.dtype if y.dtype == np.float64 else np.float32
     return np.where((index < len(y))[..., None], y[np.minimum(index, len(y) - 1)], np.nan).astype(dtype)
 
 
-def rows_ahead(rows: npt.NDArray[np.int64], origins: npt.NDArray[np.int64], horizon: int) -> npt.NDArray[np.int64]:
+def rows_ahead(rows: Ints, origins: Ints, horizon: int) -> Ints:
     """Return how many new rows [O, H] are expected until each sample ahead, if each row lasts as long as the mean row.
 
     rows  [T] new row of each sample
@@ -133,7 +130,7 @@ def rows_ahead(rows: npt.NDArray[np.int64], origins: npt.NDArray[np.int64], hori
     return np.asarray((age[:, None] + np.arange(1, horizon + 1)) / hold + 1e-9, np.int64)
 
 
-def checked_origins(origins: npt.ArrayLike | None, n_samples: int) -> npt.NDArray[np.int64]:
+def checked_origins(origins: npt.ArrayLike | None, n_samples: int) -> Ints:
     """Return origins as an array, by default all samples; raise ConfigError outside the recording."""
     at = np.arange(n_samples) if origins is None else np.atleast_1d(np.asarray(origins, dtype=np.int64))
     if len(at) and (at.min() < 0 or at.max() >= n_samples):
@@ -147,7 +144,7 @@ def forecast(
     horizon: int,
     n_paths: int,
     seed: int,
-    at: npt.NDArray[np.int64],
+    at: Ints,
     min_samples: int,
     calibration: Calibration | None,
 ) -> Forecast:
@@ -179,7 +176,7 @@ def forecast(
     return Forecast(at, mean, lower, upper, median, std)
 
 
-def summarise(paths: Array, origins: npt.NDArray[np.int64]) -> Forecast:
+def summarise(paths: Array, origins: Ints) -> Forecast:
     """Return mean, standard deviation and intervals of sampled paths [P, O, H, N].
 
     The k-th smallest of P paths estimates the quantile k / (P + 1). Levels beyond the outermost paths use Student's t with
@@ -267,7 +264,7 @@ def _fit_factors(windows: list[tuple[Sampler, Array, int, int]], min_samples: in
     return Calibration(np.moveaxis(scale, 0, -1).astype(np.float32))
 
 
-def coverage(predicted: Forecast, y: npt.NDArray[Any], level: float = 0.9) -> Array:
+def coverage(predicted: Forecast, y: Values, level: float = 0.9) -> Array:
     """Return the share [H] of known outcomes inside the central interval at each horizon.
 
     predicted   forecast of `y`

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.arrays import Float, Ints, Values
 from gdm_core.errors import DataError, DataTypeError
 from gdm_core.maths.repeats import Repeats
 
@@ -56,7 +57,7 @@ _PROBED_STEPS, _PROBED_VALUES = 20_000, 2_000_000
 _DETAIL = 0.01  # largest acceptable rounding, relative to the usual step between samples
 
 
-def loses_detail(values: npt.NDArray[Any], relative_spacing: float = 2.0**-24) -> bool:
+def loses_detail(values: Values, relative_spacing: float = 2.0**-24) -> bool:
     """Return whether rounding is too coarse for the usual step between samples of any channel.
 
     values             [T] or [T, N]
@@ -76,7 +77,7 @@ def loses_detail(values: npt.NDArray[Any], relative_spacing: float = 2.0**-24) -
     return bool((2 * fine.sum(axis=0) > known.sum(axis=0)).any())
 
 
-def working_precision(values: npt.NDArray[Any]) -> type[np.float32] | type[np.float64]:
+def working_precision(values: Values) -> type[np.float32] | type[np.float64]:
     """Return float32, or float64 if float32 loses detail, as for small steps far from zero."""
     if values.dtype.itemsize <= 2 or values.dtype in (np.float32, np.bool_) or values.dtype.kind not in "fiu":
         return np.float32
@@ -93,7 +94,7 @@ def unmasked(array: Any, whole_numbers: bool = False) -> Any:
     return np.where(hidden, UNLABELLED if whole_numbers else np.nan, values)
 
 
-def _read_only_copy(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
+def _read_only_copy(array: npt.ArrayLike, dtype: type, where: str) -> Values:
     """Return a read-only contiguous array, without a copy if it is read-only already.
 
     A caller that could write to it would invalidate the fingerprint.
@@ -104,7 +105,7 @@ def _read_only_copy(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArra
         raise DataError(f"{where}: Complex data not supported. Use separate channels for real and imaginary parts.")
     try:
         with np.errstate(over="ignore"):  # overflow becomes infinite, which raises DataError later
-            copy: npt.NDArray[Any] = np.array(array, dtype=dtype, order="C", copy=True)
+            copy: Values = np.array(array, dtype=dtype, order="C", copy=True)
     except (TypeError, ValueError) as error:
         kind = DataTypeError if isinstance(error, TypeError) else DataError
         raise kind(f"{where} is not numeric ({error}). Convert text columns to numbers or drop them.") from error
@@ -112,7 +113,7 @@ def _read_only_copy(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArra
     return copy
 
 
-def _is_read_only(array: npt.NDArray[Any]) -> bool:
+def _is_read_only(array: Values) -> bool:
     """Return whether neither the array nor its base is writeable."""
     base = array.base
     return not array.flags.writeable and (base is None or (isinstance(base, np.ndarray) and _is_read_only(base)))
@@ -203,7 +204,7 @@ class Trial:
         return int(self.y.shape[1])
 
     @property
-    def seconds(self) -> npt.NDArray[np.float64]:
+    def seconds(self) -> Float:
         """Time [T] of each sample on the clock of the recording."""
         return self.start_seconds + np.arange(self.n_samples) / self.rate_hz
 
@@ -315,8 +316,8 @@ def check_alike(name: str, channels: Sequence[str], rate_hz: float, trial: Trial
         )
 
 
-Recording = Trial | npt.NDArray[Any]  # functions return a single result
-Recordings = Trials | Sequence[Trial] | Sequence[npt.NDArray[Any]]  # functions return a list of results
+Recording = Trial | Values  # functions return a single result
+Recordings = Trials | Sequence[Trial] | Sequence[Values]  # functions return a list of results
 TrialsLike = Recording | Recordings | npt.ArrayLike | Sequence[npt.ArrayLike]
 
 
@@ -325,7 +326,7 @@ def default_channels(n: int) -> tuple[str, ...]:
     return tuple(f"y{i + 1}" for i in range(n))
 
 
-def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
+def labels_of(trials: Iterable[Trial]) -> list[Ints]:
     """Return the labels [T] of each trial; all UNLABELLED if it has none."""
     return [
         np.full(one.n_samples, UNLABELLED) if one.labels is None else np.asarray(one.labels, np.int64) for one in trials
@@ -348,7 +349,7 @@ def describe_missing(trials: Iterable[Trial]) -> str:
 Stretch = tuple[int, int, int, int]  # trial, start, stop (exclusive), label
 
 
-def paint_labels(trials: Iterable[Trial], stretches: Iterable[Stretch]) -> list[npt.NDArray[np.int64]]:
+def paint_labels(trials: Iterable[Trial], stretches: Iterable[Stretch]) -> list[Ints]:
     """Return labels [T] of each trial from labelled stretches; UNLABELLED elsewhere."""
     found = [np.full(trial.n_samples, UNLABELLED, np.int64) for trial in trials]
     for trial, start, stop, label in stretches:

@@ -8,13 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded, lapack
 
+from gdm_core.arrays import Bool, Float, Ints
 from gdm_core.maths.gaussian import LOG_2PI
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 _RIDGE = 1e-6
 
@@ -30,7 +27,7 @@ class Steps:
     precision   P [M, N, N]
     """
 
-    rows: npt.NDArray[np.int64]
+    rows: Ints
     projection: Float
     gain: Float
     offset: Float
@@ -72,7 +69,7 @@ class MissingEntries:
         return (self.mean[:, None] + moved).T, log_density
 
 
-def steps_needed(missing: Bool) -> npt.NDArray[np.int64]:
+def steps_needed(missing: Bool) -> Ints:
     """Return the samples whose dynamics involve missing entries [T, N]."""
     incomplete: Bool = np.asarray(missing.any(axis=1))
     return np.flatnonzero(incomplete | np.append(False, incomplete[:-1]))

@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Array, Bool, Float, Values
 from gdm_core.maths.gaps import stretches
 from gdm_core.maths.gaussian import LOG_2PI
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 # Emission prior: a weight in samples that shrinks [C, d] to zero, and a bound on small R.
 _LOADING_STRENGTH = 1e-3
@@ -32,7 +28,7 @@ class Observed:
     noise_floor: Float | None = None  # [N] least standard deviations of the noise
 
     @classmethod
-    def prepare(cls, ys: list[npt.NDArray[Any]], noise_floor: Float | None = None) -> Observed:
+    def prepare(cls, ys: list[Values], noise_floor: Float | None = None) -> Observed:
         y = np.concatenate(ys).astype(np.float64)
         starts = np.zeros(len(y), dtype=bool)
         starts[np.cumsum([0, *(len(one) for one in ys[:-1])])] = True
@@ -57,14 +53,14 @@ class Observed:
         return variance if self.noise_floor is None else np.maximum(variance, self.noise_floor**2)
 
 
-def draw_noise(shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float32]:
+def draw_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Return standard normal noise; the last array is kept, since every fold of a calibration asks for the same."""
     seed = int(rng.integers(2**62))
     return _noise(seed, shape) if math.prod(shape) <= _KEPT_NOISE else _noise.__wrapped__(seed, shape)
 
 
 @lru_cache(maxsize=1)
-def _noise(seed: int, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+def _noise(seed: int, shape: tuple[int, ...]) -> Array:
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 
 
@@ -80,7 +76,7 @@ class Emission:
         """Return the mean observations [..., N] of latents [..., D]."""
         return x @ self.loadings.T + self.offset
 
-    def sample(self, x: Float, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+    def sample(self, x: Float, rng: np.random.Generator) -> Array:
         """Sample observations [..., N] of latents [..., D]."""
         noise = draw_noise((*x.shape[:-1], len(self.noise)), rng) * np.sqrt(self.noise).astype(np.float32)
         noise += x.astype(np.float32) @ self.loadings.T.astype(np.float32)

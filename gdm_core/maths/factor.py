@@ -6,18 +6,14 @@ x_t = x_{t-1} + N(0, diag(step))        y_t ~ N(C x_t + d, diag(R))
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Bool, Float, Values
 from gdm_core.compiled import as_floats, switching
 from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaps import interpolate_gaps
 from gdm_core.maths.gaussian import GaussianPath, add_steps
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 _EM_ITERATIONS = 10
 _FIT_SAMPLES = 20_000
@@ -35,7 +31,7 @@ class FactorModel:
     step: Float  # [D]
 
     @classmethod
-    def fit(cls, ys: list[npt.NDArray[Any]], n_factors: int) -> FactorModel:
+    def fit(cls, ys: list[Values], n_factors: int) -> FactorModel:
         """Fit to recordings [T, N] with NaN where missing, by EM where entries are missing."""
         observed = Observed.prepare(ys).excerpt(_FIT_SAMPLES)
         if observed.mask is None:
@@ -86,7 +82,7 @@ class FactorModel:
         add_steps(precision, below, ~observed.starts[:, None] / self.step)
         return GaussianPath(precision, below, linear)
 
-    def smooth(self, y: npt.NDArray[Any]) -> tuple[Float, Float]:
+    def smooth(self, y: Values) -> tuple[Float, Float]:
         """Return y [T, N] with missing entries filled, and the standard deviation of each entry (0 where observed)."""
         observed = Observed.prepare([y])
         if observed.mask is None:
@@ -95,7 +91,7 @@ class FactorModel:
         variance = np.einsum("nd,tde,ne->tn", self.loadings, path.variance, self.loadings) + self.noise
         return self._complete(observed, path.mean), np.where(observed.mask == 0, np.sqrt(variance), 0.0)
 
-    def fill(self, y: npt.NDArray[Any]) -> Float:
+    def fill(self, y: Values) -> Float:
         """Return y [T, N] with missing entries estimated from the whole recording."""
         observed = Observed.prepare([y])
         return observed.y if observed.mask is None else self._complete(observed, self._path(observed).mean)
@@ -103,11 +99,11 @@ class FactorModel:
     def _complete(self, observed: Observed, x: Float) -> Float:
         return np.where(observed.mask == 0, self._emission.mean(x), observed.y)
 
-    def fill_causally(self, y: npt.NDArray[Any]) -> Float:
+    def fill_causally(self, y: Values) -> Float:
         """Return y [T, N] with missing entries estimated from past and present observations only."""
         return self._filter(y, *self.filter_start())[2] if np.isnan(y).any() else y.astype(np.float64)
 
-    def inputs(self, y: npt.NDArray[Any]) -> Float:
+    def inputs(self, y: Values) -> Float:
         """Return the least-squares factors of complete samples y [T, N] and a constant: [T, D + 1]."""
         x = (y - self.offset) @ np.linalg.pinv(self.loadings).T
         return np.concatenate([x, np.ones((len(x), 1))], axis=1)
@@ -117,12 +113,12 @@ class FactorModel:
         d = len(self.step)
         return np.zeros(d), np.eye(d) / _START_PRECISION - np.diag(self.step)
 
-    def filter_step(self, mean: Float, covariance: Float, y: npt.NDArray[Any]) -> tuple[Float, Float, Float]:
+    def filter_step(self, mean: Float, covariance: Float, y: Values) -> tuple[Float, Float, Float]:
         """Return the filtered mean and covariance after one sample [N], and the sample with its gaps filled."""
         mean, covariance, filled = self._filter(y[None], mean, covariance)
         return mean, covariance, filled[0]
 
-    def _filter(self, y: npt.NDArray[Any], mean: Float, covariance: Float) -> tuple[Float, Float, Float]:
+    def _filter(self, y: Values, mean: Float, covariance: Float) -> tuple[Float, Float, Float]:
         """Return the filtered mean and covariance after samples y [T, N], and y filled from the past."""
         observed, d = Observed.prepare([y]), len(self.step)
         step, one = np.diag(self.step), np.zeros((1, 1))

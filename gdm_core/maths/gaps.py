@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
+from gdm_core.arrays import Bool, Float, Ints, Values
 
 _STRETCH = 2_000  # samples
 
 
-def carry_forward(y: npt.NDArray[Any], before: float = 0.0) -> Float:
+def carry_forward(y: Values, before: float = 0.0) -> Float:
     """Fill each gap with the last observed value of its channel, or `before` at the start."""
     values = np.asarray(y, np.float64)
     seen = np.isfinite(values)
@@ -25,7 +23,7 @@ def carry_forward(y: npt.NDArray[Any], before: float = 0.0) -> Float:
     return np.where(last >= 0, np.take_along_axis(values, np.maximum(last, 0), axis=0), before)
 
 
-def interpolate_gaps(y: npt.NDArray[Any]) -> Float:
+def interpolate_gaps(y: Values) -> Float:
     """Fill gaps by linear interpolation; empty channels become zero."""
     filled = y.astype(np.float64)
     time = np.arange(len(y))
@@ -35,7 +33,7 @@ def interpolate_gaps(y: npt.NDArray[Any]) -> Float:
     return filled
 
 
-def gap_lengths(missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def gap_lengths(missing: Bool) -> Ints:
     """Return the length of the gap around each sample [T]; 0 for observed samples."""
     edges = np.diff(np.concatenate([[0], missing.astype(np.int8), [0]]))
     starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
@@ -44,20 +42,20 @@ def gap_lengths(missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return lengths
 
 
-def split_runs(y: npt.NDArray[Any], chosen: npt.NDArray[np.bool_]) -> list[npt.NDArray[Any]]:
+def split_runs(y: Values, chosen: Bool) -> list[Values]:
     """Return the contiguous stretches of y [T, N] in the mask `chosen`."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]])))
     return [y[first:after] for first, after in edges.reshape(-1, 2)]
 
 
-def stretches(total: int, n_samples: int, parts: int = 8) -> npt.NDArray[np.int64]:
+def stretches(total: int, n_samples: int, parts: int = 8) -> Ints:
     """Return the indices [parts, n_samples / parts] of evenly spread stretches of `total` samples."""
     length = n_samples // parts
     firsts = np.linspace(0, total - length, parts).astype(np.int64)
     return firsts[:, None] + np.arange(length)
 
 
-def spread_stretches(ys: list[npt.NDArray[Any]], n_samples: int) -> list[npt.NDArray[Any]]:
+def spread_stretches(ys: list[Values], n_samples: int) -> list[Values]:
     """Return evenly spread stretches of longer data, with at most about `n_samples` in all."""
     total = sum(map(len, ys))
     if total <= n_samples:
@@ -72,20 +70,20 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Float:
     return np.asarray(np.divide(part, whole, out=nothing, where=np.asarray(whole) > 0))
 
 
-def known_mean(values: npt.NDArray[Any], axis: int = 0) -> Float:
+def known_mean(values: Values, axis: int = 0) -> Float:
     """Return the mean of finite values along an axis; NaN without any."""
     known = np.isfinite(values)
     return ratio(np.where(known, values, 0).sum(axis=axis), known.sum(axis=axis))
 
 
-def running_sum(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def running_sum(values: Values) -> Float:
     """Return cumulative sums [T + 1, N] that start at zero."""
     total = np.zeros((len(values) + 1, values.shape[1]))
     np.cumsum(values, axis=0, out=total[1:])
     return total
 
 
-def moving_mean(values: npt.NDArray[Any], width: int) -> npt.NDArray[np.float64]:
+def moving_mean(values: Values, width: int) -> Float:
     """Return the centred moving average [T, N] over `width` samples; fewer at the ends."""
     total, at = running_sum(values), np.arange(len(values))
     first, last = np.maximum(at - width // 2, 0), np.minimum(at - width // 2 + width, len(values))
@@ -93,7 +91,7 @@ def moving_mean(values: npt.NDArray[Any], width: int) -> npt.NDArray[np.float64]
 
 
 # ---- calibration by artificial gaps -----------------------------------------------------------------------------------
-Impute = Callable[[npt.NDArray[Any]], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+Impute = Callable[[Values], tuple[Values, Values]]
 
 _LEVEL, _QUANTILE = 0.9, 1.6449  # quantile of the errors, and of a standard normal
 _PASSES = 3  # to hide every sample once
@@ -102,7 +100,7 @@ _MIN_SAMPLES, _SAMPLES_PER_GAP = 2_000, 30
 _MIN_GAPS = 5
 
 
-def gap_factors(impute: Impute, y: npt.NDArray[Any]) -> Float:
+def gap_factors(impute: Impute, y: Values) -> Float:
     """Return factors [T] for the standard deviations of missing entries of y [T, N]; 1 for observed samples.
 
     impute  estimates missing entries and their standard deviations [T, N]
@@ -148,7 +146,7 @@ def _artificial_gaps(unseen: Bool, longest: int) -> list[Bool]:
     return passes
 
 
-def _distances(unseen: Bool) -> npt.NDArray[np.int64]:
+def _distances(unseen: Bool) -> Ints:
     """Return the distance from each sample to the nearest seen sample; 0 for seen samples."""
     at = np.arange(len(unseen))
     before = np.maximum.accumulate(np.where(unseen, -len(at), at))

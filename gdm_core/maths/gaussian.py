@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Bool, Float
 from gdm_core.compiled import as_floats, gaussians
 from gdm_core.errors import FitError
 
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 LOG_2PI = float(np.log(2 * np.pi))
 
 

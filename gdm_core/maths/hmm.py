@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Bool, Float, Ints, Values
 from gdm_core.compiled import as_floats, chains
 from gdm_core.compiled.chains import LOG_ZERO
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ def filter_states(log_likelihoods: Float, log_initial: Float, log_transitions: F
     return weights
 
 
-def most_probable_path(chain: ChainPosterior) -> npt.NDArray[np.int64]:
+def most_probable_path(chain: ChainPosterior) -> Ints:
     """Return the path of states [T] with the highest posterior probability (Viterbi)."""
     if chain.pairs.shape[1] == 1:
         return np.asarray(chain.states.argmax(axis=1))
@@ -136,7 +132,7 @@ def _prepare(log_likelihoods: Float, log_initial: Float, log_transitions: Float)
     return evidence, first, moves, np.exp(moves)
 
 
-def sample_index(log_weights: npt.NDArray[Any], rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def sample_index(log_weights: Values, rng: np.random.Generator) -> Ints:
     """Sample an index from each row of unnormalised log-probabilities [..., K]."""
     noise = rng.exponential(size=log_weights.shape)
     return np.argmax(log_weights - np.log(noise), axis=-1)

@@ -10,16 +10,14 @@ marginal, which depends on the pattern of missing entries through small D x D ma
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Array, Bool, Float, Ints, Values
 from gdm_core.maths.emission import draw_noise
 from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.gaussian import LOG_2PI
 
-Float = npt.NDArray[np.float64]
 _VARIANCE_FLOOR = 1e-8
 _ROUNDS = 20  # of balancing
 _WEIGHT_RANGE = 100.0  # largest ratio of a channel's noise variance to the typical one
@@ -65,7 +63,7 @@ class ComponentScores:
     step: Float  # [D] variance of the scores' change from one sample to the next
 
     @classmethod
-    def fit(cls, ys: list[npt.NDArray[Any]], n_latent: int, noise_floor: Float | None = None) -> ComponentScores:
+    def fit(cls, ys: list[Values], n_latent: int, noise_floor: Float | None = None) -> ComponentScores:
         n_channels = ys[0].shape[1]
         factors = FactorModel.fit(ys, n_latent)
         parts = [factors.fill(y) for y in ys]
@@ -119,15 +117,15 @@ class ComponentScores:
         squares = (across**2).sum(axis=1) / self.residual_variance
         return jacobian - 0.5 * (squares + rest * (LOG_2PI + np.log(self.residual_variance)))
 
-    def sample(self, x: Float, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+    def sample(self, x: Float, rng: np.random.Generator) -> Array:
         """Sample observations [..., N] of scores [..., D]: `expand(x)`, and noise orthogonal to the basis."""
         basis, weight = self.basis.astype(np.float32), self.weight.astype(np.float32)
         scores = (x * self.scale).astype(np.float32)
-        noise: npt.NDArray[np.float32] | None = None
+        noise: Array | None = None
         if len(basis) > len(self.scale):
             noise = draw_noise((*x.shape[:-1], len(basis)), rng) * np.float32(np.sqrt(self.residual_variance))
             scores -= noise @ basis
-        y: npt.NDArray[np.float32] = scores @ basis.T
+        y: Array = scores @ basis.T
         if noise is not None:
             y += noise
         y /= weight
@@ -139,7 +137,7 @@ class ComponentScores:
 class PartialRows:
     """Sufficient statistics of partly observed rows for a D-dimensional Gaussian."""
 
-    pattern: npt.NDArray[np.int64]  # [M] index of the pattern
+    pattern: Ints  # [M] index of the pattern
     gram: Float  # [U, D, D] inner products of the observed rows of the basis
     count: Float  # [U] observed entries
     jacobian: Float  # [U] sum of the observed entries' log-weights
@@ -163,7 +161,7 @@ class PartialRows:
             (centred**2).sum(axis=1),
         )
 
-    def select(self, rows: npt.NDArray[np.bool_]) -> PartialRows:
+    def select(self, rows: Bool) -> PartialRows:
         """Return the rows of a mask, with their patterns only."""
         used, pattern = np.unique(self.pattern[rows], return_inverse=True)
         return PartialRows(

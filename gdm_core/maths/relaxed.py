@@ -14,10 +14,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
+
+from gdm_core.arrays import Float
 
 # Quadrature in s: errors of divergences and shares are below 1e-7 (float64) for K up to 64.
 _BELOW, _ABOVE = 10.5, 21.0
@@ -164,7 +165,7 @@ class Moments(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _table(temperature: float) -> npt.NDArray[np.float64]:
+def _table(temperature: float) -> Float:
     """Return [2, V]: log psi(v) and the hazard -psi'/psi on a grid of v in units of max(1, temperature)."""
     v = np.arange(_LOW, _HIGH + _TABLE_SPACING / 2, _TABLE_SPACING)
     # exp(-e^x) = P(log E > x) for an exponential variable E, so psi(v) = P(T + tau S > v) for two such logarithms S and T.

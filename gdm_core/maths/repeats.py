@@ -14,12 +14,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.arrays import Bool, Float, Ints, Values
 from gdm_core.text import first_of, plural
 
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
-Int = npt.NDArray[np.int64]
-Values = npt.NDArray[Any]
 Kind = Literal["fine", "limited", "held", "discrete"]
 
 _TINY = 1e-4  # of the root mean square step: smaller steps are repeats
@@ -45,7 +42,7 @@ class Fitted(NamedTuple):
     """
 
     y: Values
-    rows: Int | None
+    rows: Ints | None
 
 
 @dataclass(frozen=True)
@@ -188,7 +185,7 @@ class _Runs(NamedTuple):
 
     seen: npt.NDArray[np.intp]  # [S] observed samples
     repeats: Bool  # [S] whether a sample repeats the one before
-    lengths: Int  # [runs]
+    lengths: Ints  # [runs]
     values: Float  # [runs]
 
     @property
@@ -267,7 +264,7 @@ def _n_values(values: Float, tolerance: float) -> int:
     return n if n <= _FEW_VALUES else 0
 
 
-def _resting_shares(values: Float, lengths: Int, tolerance: float) -> tuple[float, float]:
+def _resting_shares(values: Float, lengths: Ints, tolerance: float) -> tuple[float, float]:
     """Return the share of samples at the commonest value, and of repeats at values with several runs."""
     order = np.argsort(values)
     number = np.cumsum(np.diff(values[order], prepend=values[order[0]]) > tolerance)
@@ -282,7 +279,7 @@ def _usual_length(runs: list[_Runs]) -> int:
     return int((counts * np.arange(len(counts))).argmax()) if len(counts) else 1
 
 
-def _regular_length(lengths: Int) -> int:
+def _regular_length(lengths: Ints) -> int:
     """Return the longest usual length of regular runs; 1 if lengths vary or nothing repeats."""
     if len(lengths) < _LEAST_RUNS:
         return 1
@@ -296,7 +293,7 @@ def _regular_length(lengths: Int) -> int:
     return usual + 1 if longer > 0.15 * counts.sum() else usual
 
 
-def _row_runs(y: Values, tolerance: Sequence[float]) -> tuple[Bool, Int]:
+def _row_runs(y: Values, tolerance: Sequence[float]) -> tuple[Bool, Ints]:
     """Return whether each row [T] repeats the one before, and the lengths of runs; no repeats where they are few."""
     same, known = np.ones(len(y) - 1, dtype=bool), np.zeros(len(y) - 1, dtype=bool)
     for j, least in enumerate(tolerance):

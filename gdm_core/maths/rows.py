@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gdm_core.arrays import Array, Float, Ints, Values
 from gdm_core.maths.gaps import interpolate_gaps, stretches
 
 _STRETCHES = 4  # of an excerpt
@@ -32,7 +32,7 @@ class Rows:
     n_scored: int
     lengths: tuple[int, ...]  # rows of each sequence
     chain: Tensor | None = None  # [R, K] log-probabilities of a chain of states, if known
-    noise_floor: npt.NDArray[np.float64] | None = None  # [N] least standard deviations of the noise
+    noise_floor: Float | None = None  # [N] least standard deviations of the noise
 
     def __len__(self) -> int:
         return int(self.y.shape[0])
@@ -78,16 +78,16 @@ class Rows:
     @classmethod
     def from_arrays(
         cls,
-        y: npt.NDArray[Any],
-        past: npt.NDArray[Any] | None,
-        age: npt.NDArray[np.int64],
+        y: Values,
+        past: Values | None,
+        age: Ints,
         lengths: tuple[int, ...],
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ) -> Rows:
         """Return scored rows of observations [..., N] with NaN for missing; `past` is None if nothing is missing."""
 
-        def tensor(array: npt.NDArray[Any]) -> Tensor:
+        def tensor(array: Values) -> Tensor:
             flat = np.ascontiguousarray(array.reshape(age.size, -1))
             return torch.as_tensor(flat, dtype=dtype, device=device)
 
@@ -105,10 +105,10 @@ class Rows:
 
 
 def make_rows(
-    ys: list[npt.NDArray[Any]],
+    ys: list[Values],
     device: torch.device,
     dtype: torch.dtype = torch.float32,
-    fill: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] = interpolate_gaps,
+    fill: Callable[[Values], Values] = interpolate_gaps,
 ) -> Rows:
     """Return the rows of standardised trials [T, N]; `fill` estimates the missing entries of a trial."""
     joined, lengths = np.concatenate(ys), tuple(len(y) for y in ys)
@@ -123,7 +123,7 @@ def shift(values: Tensor, by: int) -> Tensor:
     return torch.cat([first, values[..., : values.shape[-2] - by, :]], -2)
 
 
-def as_numpy(tensor: Tensor) -> npt.NDArray[np.float32]:
+def as_numpy(tensor: Tensor) -> Array:
     return tensor.numpy(force=True).astype(np.float32, copy=False)
 
 

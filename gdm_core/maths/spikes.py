@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import scipy  # loads its submodules lazily
 
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
+from gdm_core.arrays import Bool, Float, Values
 
 _MEDIAN = 7  # values
 _SPREAD = 25  # values on one side, for the local spread
@@ -21,7 +18,7 @@ _PER_MAD = 1.4826  # standard deviation of a Gaussian
 REACH = 2 * (_MEDIAN + _SPREAD)  # values that `is_new_spike` looks back at
 
 
-def find_spikes(y: npt.NDArray[Any]) -> Bool:
+def find_spikes(y: Values) -> Bool:
     """Return a mask of isolated values [T, N] far from their neighbours, at most two in a row.
 
     The limit is six local standard deviations from the running median, on the side with more variance.
@@ -45,7 +42,7 @@ def find_spikes(y: npt.NDArray[Any]) -> Bool:
     return spikes
 
 
-def find_new_spikes(y: npt.NDArray[Any]) -> Bool:
+def find_new_spikes(y: Values) -> Bool:
     """Return a mask of standardised values [T, N] far from earlier ones, including the first two of a change."""
     spikes = np.zeros(y.shape, dtype=bool)
     for channel in range(y.shape[1]):
@@ -61,6 +58,6 @@ def find_new_spikes(y: npt.NDArray[Any]) -> Bool:
     return spikes
 
 
-def _observed(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], Float]:
+def _observed(values: Values) -> tuple[npt.NDArray[np.intp], Float]:
     seen = np.flatnonzero(np.isfinite(values))
     return seen, values[seen].astype(np.float64)

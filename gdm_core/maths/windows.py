@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Float, Values
 from gdm_core.maths.gaps import ratio
-
-Float = npt.NDArray[np.float64]
 
 MIN_OBSERVED = 0.1  # share of a window; with less, the window is missing
 
 
-def summarise_windows(y: npt.NDArray[Any], length: int, step: int) -> Float:
+def summarise_windows(y: Values, length: int, step: int) -> Float:
     """Return [windows, N, 3]: mean, standard deviation and RMS step of each channel around every `step`-th sample.
 
     Samples have Hann weights with half the height at `length / 2` from the centre, because a box window would beat with

@@ -20,13 +20,14 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapt
+from gdm_core.arrays import Array as Array
+from gdm_core.arrays import Float, Ints, Values
 from gdm_core.errors import ConfigError, DataError, FitWarning
 from gdm_core.maths.angles import find_angles
 from gdm_core.maths.gaps import gap_factors, spread_stretches
 from gdm_core.maths.spikes import find_new_spikes
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.collapse import find_collapsed, may_have_collapsed
-from gdm_core.models.estimator import Array as Array
 from gdm_core.models.estimator import Estimator
 from gdm_core.models.extrapolation import describe_extrapolation
 from gdm_core.models.latent import principal_components
@@ -69,7 +70,7 @@ class StateModel(Estimator, ABC):
     def _reconstruct(self, y: Array) -> Array:
         """Return the expected observations [T, N] under the posterior."""
 
-    def _impute(self, y: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def _impute(self, y: Array) -> tuple[Values, Values]:
         """Return `y` with missing entries filled, and the standard deviation of each entry (0 where observed)."""
         return np.where(np.isnan(y), self._reconstruct(y), y), self._factors.smooth(y)[1]
 
@@ -82,12 +83,10 @@ class StateModel(Estimator, ABC):
         """Return a lower bound on log p(observed entries of y), in nats."""
 
     @abstractmethod
-    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+    def _paths(self, y: Array, origins: Ints, horizon: int, n_paths: int, seed: int) -> Array:
         """Sample futures with observation noise [P, O, H, N]; the path from origin t sees y[..t] only."""
 
-    def _paths_across_gaps(
-        self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int
-    ) -> Array:
+    def _paths_across_gaps(self, y: Array, origins: Ints, horizon: int, n_paths: int, seed: int) -> Array:
         """Sample futures as `_paths` does, from the last observed sample if an origin is inside a gap."""
         last = np.maximum.accumulate(np.where(np.isfinite(y).any(axis=1), np.arange(len(y)), -1))[origins]
         ahead = np.where(last >= self.min_samples - 1, origins - last, 0)
@@ -103,7 +102,7 @@ class StateModel(Estimator, ABC):
             paths[:, members] = found[:, which[:, None], steps]
         return paths
 
-    def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[forecasting.Sampler]:
+    def _cross_fit(self, ys: list[Array], folds: list[Ints]) -> list[forecasting.Sampler]:
         """Return a sampler of futures for each fold, with dynamics estimated without it; none where that takes a fit.
 
         folds  [T] fold of each sample, for each trial in `ys`
@@ -241,7 +240,7 @@ class StateModel(Estimator, ABC):
         if noise is None or not may_have_collapsed(noise):
             return None
         usage, n_steps = np.zeros(len(noise)), 0.0
-        squares: npt.NDArray[np.float64] = np.zeros(noise.shape[1])
+        squares: Float = np.zeros(noise.shape[1])
         for y in ys:
             usage += self._soft_states(y).sum(axis=0)
             moved = np.diff(self._noisy_path(y).astype(np.float64), axis=0) ** 2
@@ -252,7 +251,7 @@ class StateModel(Estimator, ABC):
         advice = "" if self.repeats_ is not None else '; if values repeat there, use repeats="auto"'
         return f"the noise of state {k + 1} has collapsed, since {usage[k]:.0f} samples follow from those before exactly{advice}"
 
-    def _state_noise(self) -> npt.NDArray[np.float64] | None:
+    def _state_noise(self) -> Float | None:
         """Return the covariance of each state's noise [K, D, D]; None if states share it."""
         return None
 
@@ -270,9 +269,9 @@ class StateModel(Estimator, ABC):
         return self._each(data, self._soft_states)
 
     @overload
-    def predict(self, data: Recording) -> npt.NDArray[np.int64]: ...
+    def predict(self, data: Recording) -> Ints: ...
     @overload
-    def predict(self, data: Recordings) -> list[npt.NDArray[np.int64]]: ...
+    def predict(self, data: Recordings) -> list[Ints]: ...
     def predict(self, data: TrialsLike) -> Any:
         """Return the most probable state of each sample [T]; a list for several recordings."""
         return self._each(data, lambda y: self._soft_states(y).argmax(axis=1))
@@ -399,7 +398,7 @@ class StateModel(Estimator, ABC):
             found.append(states if rows is None else states[rows])
         return found[0] if is_single(data) else found
 
-    def _next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    def _next_states(self, y: Values, shares: Values) -> Float | None:
         """Return probabilities [G, K] of the state after each row of `y` [G, N], given `shares` [K] of the previous state.
 
         None for families whose transitions do not depend on position.
@@ -421,7 +420,7 @@ class StateModel(Estimator, ABC):
         """Return soft states [T, K] as `predict_proba` does; pandas after `set_output(transform="pandas")`."""
         return self.predict_proba(data)  # type: ignore[arg-type]
 
-    def _each(self, data: TrialsLike, verb: Callable[[Array], npt.NDArray[Any]]) -> Any:
+    def _each(self, data: TrialsLike, verb: Callable[[Array], Values]) -> Any:
         """Apply a verb to each recording as it is fitted, and return its results at the original samples."""
         results = []
         for trial in self._checked(data):

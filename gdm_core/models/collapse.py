@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
+from gdm_core.arrays import Float
 
 # A state has collapsed if its noise is below both in some direction. Noise-free data stay above the second.
 _LEAST_OF_STEPS, _LEAST_SUM = 1e-6, 5e-3  # share of the variance of steps, and the same times the samples of the state

@@ -12,11 +12,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Array, Float
 from gdm_core.errors import FitError
 from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, StateModel
+from gdm_core.models.base import StateModel
 from gdm_core.models.parameters import FamilyConfig, parameter, whole
 from gdm_core.models.progress import Progress, Status
 
@@ -145,7 +145,7 @@ class EMModel(StateModel, Generic[P, Q]):
         """The learned parameters."""
 
     @abstractmethod
-    def _parameters_from(self, em: Any, states: npt.NDArray[np.float64]) -> P:
+    def _parameters_from(self, em: Any, states: Float) -> P:
         """Return the parameters that soft states [T, K] imply."""
 
     @abstractmethod

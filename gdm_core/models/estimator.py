@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.arrays import Array, Float, Values
 from gdm_core.errors import DataError, FitError
 from gdm_core.files import write_whole
 from gdm_core.forecast import Calibration
@@ -37,8 +38,6 @@ if TYPE_CHECKING:  # scikit-learn has no types, and a base class without types w
 else:
     from sklearn.base import BaseEstimator, TransformerMixin
     from sklearn.exceptions import NotFittedError as SklearnNotFittedError
-
-Array = npt.NDArray[np.float32]
 
 
 class NotFittedError(FitError, SklearnNotFittedError):
@@ -129,11 +128,11 @@ class Estimator(TransformerMixin, BaseEstimator):
             raise NotFittedError(f"This {type(self).__name__} cannot estimate missing values. Call fit() first.")
         return self.factors_
 
-    def _fill(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _fill(self, y: Values) -> Values:
         """Return a standardised recording with missing entries estimated from all of it."""
         return self._factors.fill(y) if np.isnan(y).any() else y
 
-    def _fill_causally(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _fill_causally(self, y: Values) -> Values:
         """Return the same with missing entries estimated from past and present samples only."""
         return self._factors.fill_causally(y) if np.isnan(y).any() else y
 
@@ -155,7 +154,7 @@ class Estimator(TransformerMixin, BaseEstimator):
     def _find_repeats(self, trials: Trials) -> Repeats | None:
         return trials.repeats if getattr(self.config, "repeats", "keep") == "auto" else None
 
-    def _fitted_rows(self, y: npt.NDArray[Any], keep_outliers: bool = False) -> Fitted:
+    def _fitted_rows(self, y: Values, keep_outliers: bool = False) -> Fitted:
         """Return a recording without repeats, and without outliers if this model ignores them."""
         found = Fitted(y, None) if self.repeats_ is None else self.repeats_.apply(y, self.min_samples)
         if keep_outliers or not self._ignores_outliers:
@@ -163,7 +162,7 @@ class Estimator(TransformerMixin, BaseEstimator):
         return found._replace(y=np.where(find_spikes(found.y), np.nan, found.y))
 
     @property
-    def _noise_floor(self) -> npt.NDArray[np.float64] | None:
+    def _noise_floor(self) -> Float | None:
         """Least standard deviations [N] of the noise of standardised channels; None for no floor."""
         floor = None if self.repeats_ is None else self.repeats_.noise_floor()
         return None if floor is None or self.scaler_ is None or not floor.any() else floor / self.scaler_.scale

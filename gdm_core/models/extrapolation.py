@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Float, Values
 from gdm_core.trials import Trials
-
-Array = npt.NDArray[np.floating]
 
 # In no distribution does more than a sixteenth lie four standard deviations from the mean. Three times that allows for
 # parts of a recording that differ by chance.
 _FAR, _LEAST_SHARE = 4.0, 3 / 16
 
 
-def find_extrapolation(center: Array, scale: Array, trials: Trials) -> str:
+def find_extrapolation(center: Values, scale: Values, trials: Trials) -> str:
     """Return how far the channel is off that leaves the fitted range most; "" if none does.
 
     center, scale   [N] mean and standard deviation of the training data
@@ -30,7 +28,7 @@ def find_extrapolation(center: Array, scale: Array, trials: Trials) -> str:
     return f"up to {far[j]:.1f} standard deviations from the fitted mean of {trials[0].channels[j]}"
 
 
-def describe_extrapolation(center: Array, scale: Array, trials: Trials, what: str = "Values") -> str:
+def describe_extrapolation(center: Values, scale: Values, trials: Trials, what: str = "Values") -> str:
     """Return a sentence about the same; `what` names the trials."""
     found = find_extrapolation(center, scale, trials)
     return found and f"{what} are {found}: scores and forecasts there are extrapolations."
@@ -45,6 +43,6 @@ def describe_held_out(train: Trials, test: Trials, what: str = "Held-out values"
     return describe_extrapolation(center, scale, test, what)
 
 
-def _known(trials: Trials, channel: int) -> npt.NDArray[np.float64]:
+def _known(trials: Trials, channel: int) -> Float:
     values = np.concatenate([trial.y[:, channel] for trial in trials]).astype(np.float64)
     return values[np.isfinite(values)]

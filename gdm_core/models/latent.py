@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Float
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 
@@ -19,10 +19,10 @@ FEW, MOST = 4, 8  # so few channels are all kept; more dimensions are not sugges
 class PcaPreview:
     """Principal components [N, N] in rows, with the cumulative share of variance that they explain [N]."""
 
-    variance_explained: npt.NDArray[np.float64]
-    components: npt.NDArray[np.float64]
-    center: npt.NDArray[np.float64]
-    scale: npt.NDArray[np.float64]
+    variance_explained: Float
+    components: Float
+    center: Float
+    scale: Float
 
     def choose_latent(self, most: int = MOST) -> int:
         """Return D: all of a few channels, otherwise components that explain 95% of the variance, 2 to `most`."""

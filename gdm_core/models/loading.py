@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Values
 from gdm_core.errors import ModelFileError
 from gdm_core.models.registry import FAMILIES, import_family
 from gdm_core.store import decode
@@ -55,7 +55,7 @@ _MISFIT = (
 _UNSEEN = 10_000_000  # numbers that a configuration may describe beyond those in the file: some have no effect
 
 
-def _sizes_agree(tensors: Mapping[str, npt.NDArray[Any]], config: Mapping[str, Any]) -> bool:
+def _sizes_agree(tensors: Mapping[str, Values], config: Mapping[str, Any]) -> bool:
     """Return whether the sizes in a configuration agree with the parameters, before memory is allocated for them."""
     held = max(sum(tensor.size for tensor in tensors.values()), _UNSEEN)
     k, d, lags, hidden = (int(config.get(name) or 1) for name in ("n_states", "n_latent", "lags", "n_hidden"))

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.arrays import Array, Float, Values
 from gdm_core.errors import DataError
 from gdm_core.maths.repeats import NewValues, Repeats
 from gdm_core.maths.spikes import REACH, find_new_spikes
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import unmasked
-
-Float = npt.NDArray[np.float64]
 
 
 class Candidates(NamedTuple):
@@ -31,14 +30,14 @@ class Candidates(NamedTuple):
     shares    [B, K] states of each candidate
     """
 
-    transfer: npt.NDArray[Any]
-    shares: npt.NDArray[Any]
+    transfer: Values
+    shares: Values
 
 
 class SampleReader(Protocol):
     """Filter over standardised samples, one at a time."""
 
-    def read(self, y: npt.NDArray[np.float32]) -> Candidates:
+    def read(self, y: Array) -> Candidates:
         """Read the next sample `y` [N], NaN where missing."""
 
 
@@ -51,7 +50,7 @@ class Moment:
     """
 
     sample: int
-    shares: npt.NDArray[np.float32]
+    shares: Array
 
     def __str__(self) -> str:
         said = [f"S{i + 1} {share:.2f}" for i, share in enumerate(self.shares)]
@@ -77,7 +76,7 @@ class Online:
     ) -> None:
         self._reader, self._scaler, self._n_states, self.lag = reader, scaler, n_states, lag
         self.n_seen = 0
-        self._recent: deque[npt.NDArray[Any]] | None = deque(maxlen=REACH) if ignores_outliers else None
+        self._recent: deque[Values] | None = deque(maxlen=REACH) if ignores_outliers else None
         self._window: deque[tuple[Candidates, Float]] = deque(maxlen=lag + 1)  # with the weights [B] of the filter
         self._new_values = None if repeats is None else NewValues(repeats)
         self._moment = Moment(-1 - lag, np.full(n_states, np.nan, np.float32))
@@ -114,19 +113,19 @@ class Online:
         self._moment = Moment(self.n_seen - 1 - self.lag, shares)
         return self._moment
 
-    def follow(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    def follow(self, y: Values) -> Array:
         """Return the states [T, K] of all samples `y` [T, N]; the last `lag` use fewer later samples."""
         with one_thread():  # the products are small
             known = [self.step(sample).shares for sample in y][self.lag :]
         return np.concatenate([np.array(known, np.float32).reshape(-1, self._n_states), self.rest()])
 
-    def rest(self) -> npt.NDArray[np.float32]:
+    def rest(self) -> Array:
         """Return the states [at most lag, K] of the samples that `step` has not returned yet, at the end of a recording."""
         first = max(0, len(self._window) - self.lag)
         found = [self._shares(at) for at in range(first, len(self._window))]
         return np.array(found, np.float32).reshape(-1, self._n_states)
 
-    def _shares(self, at: int) -> npt.NDArray[np.float32]:
+    def _shares(self, at: int) -> Array:
         """Return states [K] of sample `at` of the window, given all samples so far."""
         future: Float = np.ones(1)
         for i in range(len(self._window) - 1, at, -1):

@@ -1,4 +1,4 @@
-"""Standardised units, and what all families do with them before and after a fit."""
+"""Array units, and what all families do with them before and after a fit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Array, Float, Values
 from gdm_core.errors import DataError
 from gdm_core.maths.factor import MIN_NOISE, FactorModel
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.trials import Trials
-
-Array = npt.NDArray[Any]
-Float = npt.NDArray[np.float64]
-Standardised = npt.NDArray[np.float32]
 
 BASELINE_MARGIN = 0.1  # nats per sample and channel that a fit may lose to the baseline
 _BLOCK_ROWS = 65_536
@@ -28,8 +24,8 @@ _LEAST_SCALE = 1e-35
 class Scaler:
     """Centre and scale of each channel, from training data: float32, or float64 as the data are."""
 
-    center: Array
-    scale: Array
+    center: Values
+    scale: Values
 
     @classmethod
     def from_trials(cls, trials: Trials) -> Scaler:
@@ -57,13 +53,13 @@ class Scaler:
             )
         return cls(center.astype(dtype), scale.astype(dtype))
 
-    def apply(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    def apply(self, y: Values) -> Array:
         return np.asarray((y - self.center) / self.scale, np.float32)
 
-    def undo(self, y: npt.NDArray[Any]) -> Array:
+    def undo(self, y: Values) -> Values:
         return (y * self.scale + self.center).astype(self.center.dtype)
 
-    def log_jacobian(self, y: npt.NDArray[Any]) -> float:
+    def log_jacobian(self, y: Values) -> float:
         """Return by how much standardising the observed entries of `y` raises their log-density."""
         return float((np.isfinite(y) * np.log(self.scale.astype(np.float64))).sum())
 
@@ -80,7 +76,7 @@ def _channel_sums(trials: Trials, center: Float | None = None) -> Float:
 
 
 # ---- before and after a fit -------------------------------------------------------------------------------------------
-def prepare(trials: Trials, n_latent: int) -> tuple[Scaler, FactorModel, list[Standardised]]:
+def prepare(trials: Trials, n_latent: int) -> tuple[Scaler, FactorModel, list[Array]]:
     """Return scale and factor model of the data, and standardised trials.
 
     Channels that are missing at different times get a common centre.
@@ -100,7 +96,7 @@ def prepare(trials: Trials, n_latent: int) -> tuple[Scaler, FactorModel, list[St
     return scaler, factors, ys
 
 
-def score_baseline(scaler: Scaler, factors: FactorModel, ys: list[Standardised], noise_floor: Float | None) -> float:
+def score_baseline(scaler: Scaler, factors: FactorModel, ys: list[Array], noise_floor: Float | None) -> float:
     """Return the log-likelihood per observed sample of y_t ~ N(S x_{t-1} + b, diag(R)), with the factors x of y.
 
     noise_floor  [N] least standard deviations of the noise

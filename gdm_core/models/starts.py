@@ -7,15 +7,11 @@ k-means assigns each window to the linear autoregression with the highest likeli
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.cluster import KMeans
 
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
-Labels = npt.NDArray[np.int64]
+from gdm_core.arrays import Bool, Float, Ints, Values
 
 WINDOW = 20  # samples
 _PLACE_WEIGHT = 0.7  # of values next to steps
@@ -30,7 +26,7 @@ _LEAST_NOISE = 0.05  # of the variance of steps, which the prior noise of a wind
 
 def candidate_states(
     x: Float, starts: Bool, n_states: int, numbers: Iterable[int], seed: int = 0, known: Bool | None = None
-) -> list[Labels]:
+) -> list[Ints]:
     """Return different guesses at the states [T] of a path.
 
     x             [T, D] of about unit variance; trials end to end
@@ -59,7 +55,7 @@ def candidate_states(
     return found
 
 
-def cluster_samples(features: npt.NDArray[Any], n_states: int, seed: int, n_tries: int) -> Labels:
+def cluster_samples(features: Values, n_states: int, seed: int, n_tries: int) -> Ints:
     """Return k-means labels of single samples."""
     thinned = features[:: max(1, len(features) // _CLUSTERED)]
     few = thinned[:_COMPARED]
@@ -70,7 +66,7 @@ def cluster_samples(features: npt.NDArray[Any], n_states: int, seed: int, n_trie
     return np.asarray(labels, np.int64)
 
 
-def _window_clusters(x: Float, starts: Bool, n_states: int, seed: int, known: Bool | None) -> Labels:
+def _window_clusters(x: Float, starts: Bool, n_states: int, seed: int, known: Bool | None) -> Ints:
     """Return k-means labels of windows, by the likelihood of each under the autoregressions of states."""
     n = len(x)
     age = np.arange(n) - np.maximum.accumulate(np.where(starts, np.arange(n), 0))
@@ -119,7 +115,7 @@ def _costs(moments: Float, of_states: Float, noise: Float) -> Float:
     return np.asarray(moments.reshape(-1, m * m) @ np.swapaxes(flat, -1, -2))
 
 
-def _spread_windows(cost: Float, n_states: int, rng: np.random.Generator) -> Labels:
+def _spread_windows(cost: Float, n_states: int, rng: np.random.Generator) -> Ints:
     """Return windows [tries, K], each drawn by what the ones before leave unexplained, as in k-means++."""
     own = np.diagonal(cost)
     picked = np.empty((_TRIES, n_states), np.int64)

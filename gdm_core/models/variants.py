@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gdm_core.arrays import Array
 from gdm_core.errors import ConfigError
 from gdm_core.maths.factor import FactorModel
 from gdm_core.models.progress import Status
@@ -14,7 +15,7 @@ from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trial, Trials
 
 if TYPE_CHECKING:
-    from gdm_core.models.base import Array, StateModel
+    from gdm_core.models.base import StateModel
 
 Fitted = TypeVar("Fitted", bound="StateModel")
 

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from gdm_core.arrays import Array, Float
 from gdm_core.compiled.batches import take_windows
 from gdm_core.maths.gaps import stretches
 from gdm_core.maths.pca import can_balance
@@ -19,8 +19,6 @@ from gdm_core.models.gdm.chain import chain_log_probabilities, make_batch
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
 from gdm_core.models.gdm.transitions import MAX_LOG_SCALE
-
-Array = npt.NDArray[np.float32]
 
 IMPORTANCE_SAMPLES = 8
 # Relative rates of Adam. F starts at its best for a linear model, and everything else depends on it.
@@ -247,7 +245,7 @@ class NewtonAscent:
                 rates[name] *= np.float32(rate)
         for name in ("dynamics", "log_noise"):
             rates[name][...] = 0
-        self._remembered: dict[str, npt.NDArray[np.float64]] = {}
+        self._remembered: dict[str, Float] = {}
 
     def ascend(self, rate: float, done: float, observed: Array | None) -> None:
         """Take one step at share `done` of the fit; `observed` [N] is the share per channel."""
@@ -284,7 +282,7 @@ class NewtonAscent:
         solved = np.linalg.solve(curvature[0] + np.diag(ridge), slope.reshape(size, -1) * variance)
         return solved.astype(np.float32).reshape(slope.shape), now.g["log_noise"] / (2 * weight)
 
-    def _remember(self, name: str, curvature: Array) -> npt.NDArray[np.float64]:
+    def _remember(self, name: str, curvature: Array) -> Float:
         """Return a moving average of the curvature with this name."""
         seen = curvature.astype(np.float64)
         before = self._remembered.get(name)

@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from gdm_core.arrays import Array
 from gdm_core.compiled import guide
 from gdm_core.compiled.batches import Batch
 from gdm_core.maths.rows import Rows
-
-Array = npt.NDArray[np.float32]
 
 MIN_LOG_PROBABILITY = -10.0
 MIN_STAY, MAX_STAY = 0.3, 0.9995

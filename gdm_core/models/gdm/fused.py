@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from gdm_core.arrays import Array
 from gdm_core.compiled import training
 from gdm_core.compiled.batches import Batch, Curvature, Emission, Inputs, Settings
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.transitions import MAX_LOG_SCALE
-
-Array = npt.NDArray[np.float32]
 
 _LEAST_LOG_NOISE = np.float32(math.log(1e-4))
 

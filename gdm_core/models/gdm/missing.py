@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gdm_core.arrays import Float, Ints, Values
 from gdm_core.maths.completion import MissingEntries, Steps, missing_entries, steps_needed
 from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.readout import bound, posterior_mean
-
-Float = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _MAX_SWEEPS = 10
 _TOLERANCE = 3e-3  # root mean square change, in standard deviations of the data
@@ -59,7 +55,7 @@ class Completion:
 
 
 @torch.no_grad()
-def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float) -> Completion:
+def complete(module: GdmModule, y: Values, filled: Float) -> Completion:
     """Fill the missing entries of y [T, N], starting from a first guess `filled`.
 
     Missing entries are Gaussian for dynamics and transitions linearised around a path, with the spread of the soft states
@@ -91,7 +87,7 @@ def complete(module: GdmModule, y: npt.NDArray[Any], filled: Float) -> Completio
     return Completion(current, states, tuple(pieces))
 
 
-def missing_data_bound(module: GdmModule, y: npt.NDArray[Any], filled: Float, seed: int = 0) -> float:
+def missing_data_bound(module: GdmModule, y: Values, filled: Float, seed: int = 0) -> float:
     """Return a lower bound on the log-density of the observed entries of y [T, N], in nats.
 
     The bound of completed recordings, averaged over draws of the missing entries, less the log-density of the draws.
@@ -105,11 +101,11 @@ def missing_data_bound(module: GdmModule, y: npt.NDArray[Any], filled: Float, se
     return float(np.mean(values))
 
 
-def _rows(module: GdmModule, y: npt.NDArray[Any], filled: Float | None) -> Rows:
+def _rows(module: GdmModule, y: Values, filled: Float | None) -> Rows:
     return Rows.from_arrays(y, filled, np.arange(len(y)), (len(y),), module.initial.device, module.initial.dtype)
 
 
-def _posterior_states(module: GdmModule, y: npt.NDArray[Any], filled: Float) -> Float:
+def _posterior_states(module: GdmModule, y: Values, filled: Float) -> Float:
     return posterior_mean(module, _rows(module, y, filled)).double().numpy(force=True)
 
 

@@ -6,19 +6,19 @@ import copy
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from gdm_core.arrays import Array, Float, Ints, Values
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.forecast import Sampler
 from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.repeats import Repeats
 from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, StateModel
+from gdm_core.models.base import StateModel
 from gdm_core.models.gdm.candidates import candidates
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import REPORT_EVERY, Plan, Step, optimise, paper_steps
@@ -164,7 +164,7 @@ class GDM(SoftModel[GdmModule]):
         yield from self._record_steps(module, steps)
 
     @torch.no_grad()
-    def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
+    def _cross_fit(self, ys: list[Array], folds: list[Ints]) -> list[Sampler]:
         rows = make_rows(ys, self._device, fill=self._fill_inputs)
         z, design = posterior_mean(self._net, rows), self._net.view(rows).design
         usable = rows.age > 0
@@ -183,7 +183,7 @@ class GDM(SoftModel[GdmModule]):
             samplers.append(model._paths_across_gaps)
         return samplers
 
-    def _fill_inputs(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _fill_inputs(self, y: Values) -> Values:
         """Return a trial with its gaps filled, for a fit.
 
         Between repeats, a fill that saw later values would predict them.
@@ -196,7 +196,7 @@ class GDM(SoftModel[GdmModule]):
         return module
 
     @torch.no_grad()
-    def _next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    def _next_states(self, y: Values, shares: Values) -> Float | None:
         transition = self._net.transition
         if not transition.affine_in_state:
             return None
@@ -207,7 +207,7 @@ class GDM(SoftModel[GdmModule]):
         weight = torch.as_tensor(shares, dtype=logits.dtype, device=seen.device)
         return torch.einsum("i,igk->gk", weight, logits.softmax(-1)).double().numpy(force=True)
 
-    def _state_noise(self) -> npt.NDArray[np.float64] | None:
+    def _state_noise(self) -> Float | None:
         log_noise = self.params_["log_noise"].astype(np.float64)
         return np.exp(2 * log_noise)[:, :, None] * np.eye(log_noise.shape[1]) if log_noise.ndim == 2 else None
 
@@ -215,7 +215,7 @@ class GDM(SoftModel[GdmModule]):
         return y
 
     # ---- hooks --------------------------------------------------------------------------------------------------
-    def _rows(self, y: Array, filled: npt.NDArray[Any] | None = None) -> Rows:
+    def _rows(self, y: Array, filled: Values | None = None) -> Rows:
         """Return the rows of one trial, with missing entries from `filled` or from the factor model."""
         return make_rows([y], self._device, fill=self._fill if filled is None else lambda _: filled)
 
@@ -247,7 +247,7 @@ class GDM(SoftModel[GdmModule]):
         mean = as_numpy(self._net.mean(z[None], self._net.view(rows).design)[0])
         return np.where(np.isnan(y), as_numpy(rows.past), mean)
 
-    def _impute(self, y: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def _impute(self, y: Array) -> tuple[Values, Values]:
         found = self._complete(y)
         return found.y, found.std(np.random.default_rng(0))
 
@@ -260,7 +260,7 @@ class GDM(SoftModel[GdmModule]):
             return missing_data_bound(self._net, y, self._fill(y))
         return bound(self._net, self._rows(y))
 
-    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+    def _paths(self, y: Array, origins: Ints, horizon: int, n_paths: int, seed: int) -> Array:
         rows = self._rows(y, self._fill_causally(y))
         return as_numpy(sample_paths(self._net, rows, origins, horizon, n_paths, seed))
 

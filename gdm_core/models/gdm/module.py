@@ -9,10 +9,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from gdm_core.arrays import Array
 from gdm_core.compiled import training
 from gdm_core.compiled.batches import Emission
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, moments, sampled_kl, sticky_kl_bound
@@ -100,7 +100,7 @@ class GdmModule(nn.Module):
         return torch.as_tensor(chain.T).to(x)
 
     @torch.no_grad()
-    def evidence(self, rows: Rows, x: Tensor) -> npt.NDArray[np.float32]:
+    def evidence(self, rows: Rows, x: Tensor) -> Array:
         """Return log p(y_t | z_t = e_k, past) [K, R] for projections x [R, D], up to a constant per row."""
         log_noise = self.log_deviation().reshape(-1, rows.y.shape[1])
         before, *emission = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from gdm_core.arrays import Array
 from gdm_core.compiled import guide
 from gdm_core.errors import ConfigError
 from gdm_core.maths.factor import FactorModel
@@ -42,7 +42,7 @@ class GdmReader:
         self._chain = np.full((1, module.n_states), 1 / module.n_states)  # filtered probabilities
 
     @torch.inference_mode()
-    def read(self, y: npt.NDArray[np.float32]) -> Candidates:
+    def read(self, y: Array) -> Candidates:
         rows = self._rows(y)
         if self.module.informed:
             rows = self._informed(rows)
@@ -55,7 +55,7 @@ class GdmReader:
         shares = moments(view.posterior[-1:], self.module.config.temperature).mean
         return Candidates(np.ones((1, 1)), as_numpy(shares))  # no other sample changes them
 
-    def _rows(self, y: npt.NDArray[np.float32]) -> Rows:
+    def _rows(self, y: Array) -> Rows:
         """Return the sample with the samples before it that a view of it needs."""
         mean, covariance, past = self._factors.filter_step(*self._factor_belief, y)
         self._factor_belief = mean, covariance

@@ -16,10 +16,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gdm_core.arrays import Array, Bool, Float, Ints
 from gdm_core.compiled import readout
 from gdm_core.maths.relaxed import gumbel, log_sample, moments
 from gdm_core.maths.rows import Rows
@@ -31,7 +31,6 @@ _HALO = 24  # rows of overlap; its error shrinks by more than half per row
 _FILTER_DRAWS = 32
 _PIECE_PATHS = 8_000  # in memory at a time, to fit the processor's cache
 
-Array = npt.NDArray[np.float32]
 _UNKNOWN: Array = np.zeros(0, np.float32)
 
 
@@ -60,7 +59,7 @@ class Candidates(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def even_points(n_samples: int, k: int) -> npt.NDArray[np.float64]:
+def even_points(n_samples: int, k: int) -> Float:
     """Return evenly spread points [S, K] of the unit cube."""
     from scipy.stats import qmc
 
@@ -159,7 +158,7 @@ def find_candidates(
     return Candidates(z, transfer, *readout.weigh(delta, values, noise.values, linked, before, transfer))
 
 
-def _linked(rows: Rows) -> npt.NDArray[np.bool_]:
+def _linked(rows: Rows) -> Bool:
     """Return which rows [R] follow the row before."""
     return (rows.age > 0).numpy(force=True)
 
@@ -172,9 +171,7 @@ def _floats(values: Tensor) -> Array:
 
 
 @torch.no_grad()
-def sample_paths(
-    module: GdmModule, rows: Rows, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int
-) -> Tensor:
+def sample_paths(module: GdmModule, rows: Rows, origins: Ints, horizon: int, n_paths: int, seed: int) -> Tensor:
     """Sample futures [P, O, H, N] with observation noise; the path from origin t sees y[..t] only."""
     generator, temperature = torch.Generator(device=rows.y.device).manual_seed(seed), module.config.temperature
     at = torch.as_tensor(origins, device=rows.y.device)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from gdm_core.arrays import Bool, Float, Ints, Values
 from gdm_core.maths.pca import balance_channels, principal_axes
 from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows, shift
@@ -114,12 +114,7 @@ def _start_noise(module: GdmModule, rows: Rows, squares: Tensor, member: Tensor 
     rows.raise_noise(module.log_noise)
 
 
-def left_out_changes(
-    design: npt.NDArray[np.floating],
-    values: npt.NDArray[np.floating],
-    folds: npt.NDArray[np.int64],
-    usable: npt.NDArray[np.bool_],
-) -> list[npt.NDArray[np.float64]]:
+def left_out_changes(design: Values, values: Values, folds: Ints, usable: Bool) -> list[Float]:
     """Return the change of coefficients [P, M] without each fold; zero without usable rows.
 
     design    [T, P]

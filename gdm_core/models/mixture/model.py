@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from gdm_core.arrays import Array, Float, Ints
 from gdm_core.errors import FitError
 from gdm_core.maths.relaxed import gumbel
 from gdm_core.maths.rows import Rows, WindowSampler, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.fit import JUDGED_FROM, Step, is_flat, learning_rate
 from gdm_core.models.gdm.model import SoftModel, first_fit
@@ -217,7 +216,7 @@ class GDMMixture(SoftModel[MixtureModule]):
         start_from_two_levels(module, two, rows)
         return module
 
-    def _state_noise(self) -> npt.NDArray[np.float64] | None:
+    def _state_noise(self) -> Float | None:
         if "log_step" not in self.params_:
             return None
         variance = np.exp(2 * self.params_["log_step"])
@@ -249,7 +248,7 @@ class GDMMixture(SoftModel[MixtureModule]):
     def _bound(self, y: Array) -> float:
         return bound(self._net, self._rows(y))
 
-    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+    def _paths(self, y: Array, origins: Ints, horizon: int, n_paths: int, seed: int) -> Array:
         seen = y[: int(origins.max()) + 1]
         rows = make_rows([seen], _CPU, torch.float64, self._fill_causally)
         return as_numpy(mixture_paths(self._net, rows, origins, horizon, n_paths, seed))

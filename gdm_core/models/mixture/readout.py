@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gdm_core.arrays import Ints
 from gdm_core.maths.gaussian import GaussianPath
 from gdm_core.maths.gru import find_starts
 from gdm_core.maths.relaxed import gumbel, log_sample, moments, sampled_kl
@@ -164,9 +164,7 @@ def settled_belief(module: MixtureModule, rows: Rows, sweeps: int) -> Belief:
 
 
 @torch.no_grad()
-def mixture_paths(
-    module: MixtureModule, rows: Rows, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int
-) -> Tensor:
+def mixture_paths(module: MixtureModule, rows: Rows, origins: Ints, horizon: int, n_paths: int, seed: int) -> Tensor:
     """Return forecasts [P, O, H, N] with observation noise; those from origin t depend on y[..t] only."""
     generator = torch.Generator().manual_seed(seed)
     draws = min(_STATE_DRAWS, n_paths)
@@ -186,9 +184,7 @@ def mixture_paths(
     return torch.stack(steps, 2)
 
 
-def filtered(
-    module: MixtureModule, rows: Rows, states: Tensor, origins: npt.NDArray[np.int64]
-) -> tuple[Tensor, Tensor]:
+def filtered(module: MixtureModule, rows: Rows, states: Tensor, origins: Ints) -> tuple[Tensor, Tensor]:
     """Return filtered means [S, O, D] and covariances [S, O, D, D] of x at each origin, for draws of states [S, R, K].
 
     Eliminating x_1 to x_{t-1} from q(x | z) leaves the filter at t, with what the step into t + 1 says about x_t. It forgets

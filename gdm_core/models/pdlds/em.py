@@ -14,18 +14,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln, ndtr
 
+from gdm_core.arrays import Array, Bool, Float
 from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, add_joint_steps, add_steps, joint_moments
 from gdm_core.maths.pca import ComponentScores
-from gdm_core.models.base import Array
 from gdm_core.models.em import CLEAR_GAIN, EM, EMConfig, settle
 from gdm_core.models.starts import candidate_states
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 # Priors, weak compared with a hundred samples; they keep unused operators and small noises away from zero.
 OPERATOR_STRENGTH = 1e-2  # of the operators' entries, in units of Q
@@ -338,7 +334,7 @@ class Series:
     scores: ComponentScores
     x: Float  # [T, D]
     before: Float  # [T, D] the sample before; at a start the sample itself
-    inside: npt.NDArray[np.bool_]  # [T] false at starts
+    inside: Bool  # [T] false at starts
     noise: Float  # [N] residual variance of every channel
 
     @classmethod

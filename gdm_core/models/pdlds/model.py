@@ -13,18 +13,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Array, Float, Ints
 from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
-from gdm_core.models.base import Array
 from gdm_core.models.em import N_ITER, N_RESTARTS, EMConfig, EMModel
 from gdm_core.models.parameters import number, parameter, parameters_of, whole
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, positive_shares
 from gdm_core.trials import TrialsLike
-
-Float = npt.NDArray[np.float64]
 
 _STRETCH, RUN_UP = 64, 256  # samples filtered side by side; the run-up is long because of the slow offset
 _FAR = 1e30  # close to the range of float32
@@ -110,11 +107,11 @@ class PDLDS(EMModel[Parameters, Posterior]):
     def _latent(self, y: Array) -> Array:
         return self._path(y).astype(np.float32)
 
-    def _path(self, y: Array) -> npt.NDArray[np.float64]:
+    def _path(self, y: Array) -> Float:
         """Return the posterior mean [T, D] of l + b."""
         return self._infer(y).x.mean @ self._parameters.reach.T
 
-    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+    def _paths(self, y: Array, origins: Ints, horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p, freedom = self._parameters, self._prior.freedom
         belief = filter_up_to(origins, y, p, p.step * freedom / (freedom - 2))
@@ -160,9 +157,7 @@ def first_belief(n: int, p: Parameters) -> PathBelief:
     return PathBelief(np.zeros((n, size)), np.tile(np.eye(size), (n, 1, 1)))
 
 
-def filter_up_to(
-    origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters, step_variance: Float
-) -> PathBelief:
+def filter_up_to(origins: Ints, y: Array, p: Parameters, step_variance: Float) -> PathBelief:
     """Filter y [T, N] up to each origin; `step_variance` [K] is that of the coefficients' steps.
 
     This is an extended Kalman filter over path and coefficients, with the exact mean and covariance of their product:

@@ -13,12 +13,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Array, Float, Ints
 from gdm_core.maths import hmm
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.base import Array
 from gdm_core.models.em import EMConfig
 from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.switching.arhmm_em import ArhmmEM, ARParameters, EStep, ScoreSeries, e_step, log_likelihoods
@@ -61,7 +60,7 @@ class ARHMM(SwitchingModel[ARParameters]):
     def _first_parameters(self, em: ArhmmEM) -> tuple[ARParameters, None]:
         return em.best_start(self.config.transitions, self.config), None
 
-    def _parameters_from(self, em: ArhmmEM, states: npt.NDArray[np.float64]) -> ARParameters:
+    def _parameters_from(self, em: ArhmmEM, states: Float) -> ARParameters:
         return em.from_states(states, self.config.transitions)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
@@ -95,7 +94,7 @@ class ARHMM(SwitchingModel[ARParameters]):
     def _sample_reader(self) -> ArhmmReader:
         return ArhmmReader(self._parameters, self._scores, self.config.lags)
 
-    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+    def _paths(self, y: Array, origins: Ints, horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p, chain = self._parameters, self._parameters.transitions
         series = ScoreSeries.prepare([y[: int(origins.max()) + 1]], self._scores, self.config.lags)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Bool, Float, Ints, Values
 from gdm_core.maths import hmm
 from gdm_core.maths.gaps import gap_lengths, interpolate_gaps, stretches
 from gdm_core.maths.gaussian import LOG_2PI
@@ -23,8 +22,6 @@ from gdm_core.models.starts import WINDOW, candidate_states
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
 
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 LONGEST_GAP = 5  # samples without any observation that the dynamics bridge
 _START_SAMPLES = 8_000
 _FIRST_RUN = 2  # iterations of every start
@@ -54,18 +51,20 @@ class ScoreSeries:
     starts: Bool
     regressed: Bool
     full: Bool
-    partial_rows: npt.NDArray[np.int64]
+    partial_rows: Ints
     partial: PartialRows
     log_residual: float
 
     @classmethod
-    def prepare(cls, ys: list[npt.NDArray[Any]], scores: ComponentScores, lags: int) -> ScoreSeries:
+    def prepare(cls, ys: list[Values], scores: ComponentScores, lags: int) -> ScoreSeries:
         y = np.concatenate(ys).astype(np.float64)
         starts = np.zeros(len(y), dtype=bool)
         starts[np.cumsum([0, *(len(one) for one in ys[:-1])])] = True
         x = scores.project(np.concatenate([scores.factors.fill_causally(one) for one in ys]))
         begins = starts.copy()
-        begins[1:] |= np.concatenate([gap_lengths(np.isnan(one).all(axis=1)) for one in ys])[:-1] > LONGEST_GAP
+        begins[1:] |= (
+            np.concatenate([gap_lengths(np.asarray(np.isnan(one).all(axis=1))) for one in ys])[:-1] > LONGEST_GAP
+        )
         age = np.arange(len(y)) - np.maximum.accumulate(np.where(begins, np.arange(len(y)), 0))
         columns = [x]
         for lag in range(1, lags + 1):
@@ -188,9 +187,7 @@ class ArhmmEM(EM[ARParameters, EStep]):
     prior: DynamicsPrior
 
     @classmethod
-    def prepare(
-        cls, ys: list[npt.NDArray[Any]], scores: ComponentScores, lags: int, noise_floor: Float | None = None
-    ) -> ArhmmEM:
+    def prepare(cls, ys: list[Values], scores: ComponentScores, lags: int, noise_floor: Float | None = None) -> ArhmmEM:
         series = ScoreSeries.prepare(ys, scores, lags)
         return cls(series, series.prior(noise_floor))
 
@@ -282,7 +279,7 @@ class ArhmmEM(EM[ARParameters, EStep]):
 
 
 def find_lasting_states(
-    ys: list[npt.NDArray[Any]], n_states: int, n_latent: int, seed: int = 0, noise_floor: Float | None = None
+    ys: list[Values], n_states: int, n_latent: int, seed: int = 0, noise_floor: Float | None = None
 ) -> Float:
     """Return the states [T, K] of a short fit of a sticky model, concatenated over trials.
 

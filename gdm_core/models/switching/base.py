@@ -6,14 +6,13 @@ import copy
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Array, Float, Ints
 from gdm_core.errors import FitError
 from gdm_core.forecast import N_FOLDS, Sampler
 from gdm_core.maths.gaps import split_runs
 from gdm_core.maths.hmm import most_probable_path
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.base import Array
 from gdm_core.models.em import EMModel, P, in_fixed_order
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
@@ -54,10 +53,10 @@ class SwitchingModel(EMModel[P, Any]):
         """
         return self._each(data, lambda y: most_probable_path(self._infer(y).chain))
 
-    def _state_noise(self) -> npt.NDArray[np.float64]:
+    def _state_noise(self) -> Float:
         return np.asarray(self._parameters.dynamics.covariance, np.float64)
 
-    def _cross_fit(self, ys: list[Array], folds: list[npt.NDArray[np.int64]]) -> list[Sampler]:
+    def _cross_fit(self, ys: list[Array], folds: list[Ints]) -> list[Sampler]:
         samplers: list[Sampler] = []
         for number in range(N_FOLDS):
             others = [part for y, fold in zip(ys, folds, strict=True) for part in split_runs(y, fold != number)]

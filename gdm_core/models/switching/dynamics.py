@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Float
 from gdm_core.maths.gaussian import LOG_2PI
-
-Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

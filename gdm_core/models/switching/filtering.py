@@ -6,11 +6,11 @@ step. For `online`, the candidates of each sample are the K states.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Array, Float, Ints, Values
 from gdm_core.compiled import as_floats, switching
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Observed
@@ -21,8 +21,6 @@ from gdm_core.models.switching.arhmm_em import LONGEST_GAP, ARParameters, ScoreS
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
 
-Float = npt.NDArray[np.float64]
-
 
 class SwitchingBelief(NamedTuple):
     """State probabilities and a Gaussian for each state."""
@@ -31,7 +29,7 @@ class SwitchingBelief(NamedTuple):
     mean: Float  # [..., K, D]
     covariance: Float  # [..., K, D, D]
 
-    def sample(self, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.int64], Float]:
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[Ints, Float]:
         """Draw states [n, B] and latents [n, B, D] of B beliefs."""
         z = hmm.sample_index(np.broadcast_to(self.log_weight, (n, *self.log_weight.shape)), rng)
         row = np.arange(z.shape[1])
@@ -46,7 +44,7 @@ def first_belief(p: slds.SLDSParameters) -> switching.Belief:
     return as_floats(p.transitions.log_initial), np.tile(p.start_mean, (k, 1)), np.tile(p.start_covariance, (k, 1, 1))
 
 
-def filter_up_to(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSParameters) -> SwitchingBelief:
+def filter_up_to(origins: Ints, y: Values, p: slds.SLDSParameters) -> SwitchingBelief:
     """Filter y [T, N] up to each origin."""
     at, place = np.unique(origins, return_inverse=True)
     samples = p.emission.information(Observed.prepare([y[: at[-1] + 1]]))
@@ -55,13 +53,8 @@ def filter_up_to(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SL
 
 
 def sample_forward(
-    dynamics: Dynamics,
-    transitions: Transitions,
-    z: npt.NDArray[np.int64],
-    history: npt.NDArray[Any],
-    horizon: int,
-    rng: np.random.Generator,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    dynamics: Dynamics, transitions: Transitions, z: Ints, history: Values, horizon: int, rng: np.random.Generator
+) -> tuple[Ints, Values]:
     """Sample states [P, O, H] and scores [P, O, H, D] from states [P, O] and scores [P, O, L, D], newest first."""
     factors = as_floats(np.linalg.cholesky(dynamics.covariance))
     lags, d = history.shape[2:]
@@ -96,7 +89,7 @@ class ArhmmReader(SampleReader):
         self._last = self._past
         self._unseen = 0  # samples since the last one with an observation
 
-    def read(self, y: npt.NDArray[np.float32]) -> Candidates:
+    def read(self, y: Array) -> Candidates:
         mean, covariance, filled = self._factors.filter_step(*self._factor_belief, y)
         self._factor_belief = mean, covariance
         nothing = bool(np.isnan(y).all())
@@ -121,7 +114,7 @@ class SldsReader(SampleReader):
         self._parameters = parameters
         self._belief: switching.Belief | None = None
 
-    def read(self, y: npt.NDArray[np.float32]) -> Candidates:
+    def read(self, y: Array) -> Candidates:
         p = self._parameters
         system = _system(p.dynamics, p.transitions)
         if self._belief is None:

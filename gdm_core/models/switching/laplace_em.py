@@ -10,11 +10,10 @@ the bound. The bound has a closed form. Missing entries drop out of the emission
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Bool, Float, Values
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, add_joint_steps
@@ -23,9 +22,6 @@ from gdm_core.models.em import EM, settle
 from gdm_core.models.switching.arhmm_em import ArhmmEM, ARParameters
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
 from gdm_core.models.switching.transitions import expected_log_probability
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 _ROUNDING = 1e-12  # relative to a bound
 
@@ -249,7 +245,7 @@ class LaplaceEM(EM[SLDSParameters, SLDSPosterior]):
     scores: ArhmmEM  # of the principal-component scores, for starts
 
     @classmethod
-    def prepare(cls, ys: list[npt.NDArray[Any]], n_latent: int, noise_floor: Float | None = None) -> LaplaceEM:
+    def prepare(cls, ys: list[Values], n_latent: int, noise_floor: Float | None = None) -> LaplaceEM:
         scores = ArhmmEM.prepare(ys, ComponentScores.fit(ys, n_latent, noise_floor), 1, noise_floor)
         return cls(Observed.prepare(ys, noise_floor), replace(scores.prior, floor=None), scores)
 

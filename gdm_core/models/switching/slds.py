@@ -11,12 +11,11 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Array, Float, Ints
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.base import Array
 from gdm_core.models.em import EMConfig
 from gdm_core.models.parameters import one_of, parameter, parameters_of
 from gdm_core.models.switching import laplace_em as em
@@ -68,7 +67,7 @@ class SLDS(SwitchingModel[em.SLDSParameters]):
             p = replace(algorithm, observed=few).run(p, c.n_iter, least_gain=_ROUGH_GAIN)[0]
         return p, None
 
-    def _parameters_from(self, algorithm: em.LaplaceEM, states: npt.NDArray[np.float64]) -> em.SLDSParameters:
+    def _parameters_from(self, algorithm: em.LaplaceEM, states: Float) -> em.SLDSParameters:
         return from_autoregression(algorithm, algorithm.scores.from_states(states, self.config.transitions))
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
@@ -94,7 +93,7 @@ class SLDS(SwitchingModel[em.SLDSParameters]):
     def _sample_reader(self) -> SldsReader:
         return SldsReader(self._parameters)
 
-    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+    def _paths(self, y: Array, origins: Ints, horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p = self._parameters
         z, x = filter_up_to(origins, y, p).sample(n_paths, rng)

@@ -15,19 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gdm_core.arrays import Bool, Float, Values
 from gdm_core.compiled import as_floats
 from gdm_core.compiled import transitions as loops
 from gdm_core.errors import ConfigError
 from gdm_core.maths.gaussian import products
 from gdm_core.maths.hmm import ChainPosterior, log_normalise, row_max
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 KINDS = ("stationary", "sticky", "recurrent", "recurrent_only")
 STAY_COUNT = 10.0  # sticky: prior observations of staying in each state
@@ -61,7 +57,7 @@ class Transitions:
     def recurrent(self) -> bool:
         return self.kind in ("recurrent", "recurrent_only")
 
-    def logits(self, before: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def logits(self, before: Values, x: Values) -> Values:
         """Return the logits [..., K] of the next state, given states [...] and latents [..., D]."""
         rows = self.bias[np.zeros_like(before) if len(self.bias) == 1 else before]
         return rows + x @ self.weights.T if self.recurrent else rows
