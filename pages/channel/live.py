@@ -119,8 +119,9 @@ class Channel:
         """Handle a validated message."""
         with self._lock:
             if kind == "present":
+                for key in self._sent:  # the connection may have lost them; Streamlit delivers what a script draws
+                    self._scripted.pop(key, None)
                 self._sent.clear()
-                self._scripted.clear()
                 self._asked, self._drawn, self._tables_of = (-1, 0.0), self._number, ("", "")
             elif kind == "drawn":
                 self._drawn = max(self._drawn, fields["number"])

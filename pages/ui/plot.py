@@ -19,7 +19,7 @@ import streamlit as st
 
 from gdm_studio.plot.figures.base import Figure
 from pages.channel import LivePanels, channel
-from pages.ui.component import PLOTLY_ADDRESS, component
+from pages.ui.component import component
 from pages.ui.theme import TOKENS
 
 REPLAY = "replay"  # key of the scrubber's events, and of the cursor over the ELBO curve
@@ -69,7 +69,6 @@ class Picture:
             "group": self.group,
             "clicks": self.clicked is not None,
             "filename": self.filename or f"gdm-{self.key}",
-            "plotly": PLOTLY_ADDRESS,
             "empty": {"title": self.title, "note": self.note},
         }
         return {"figure": self.figure, "options": options, "tokens": TOKENS}

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute, Mount
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -62,11 +64,17 @@ def show_error(error: Exception) -> bool:
 def routes() -> list[BaseRoute]:
     """Return the routes, below server.baseUrlPath."""
     base = component.base_path()
+    modules = base + component.route()
     return [
-        Mount(base + component.route(), StaticFiles(directory=component.FOLDER)),
-        Mount(base + component.PLOTLY_ROUTE, StaticFiles(directory=component.PLOTLY)),
+        Route(f"{modules}/{component.CARTESIAN}", _serve_cartesian),
+        Mount(modules, StaticFiles(directory=component.FOLDER, packages=[component.PLOTLY])),
         *downloads.routes(base),
     ]
+
+
+def _serve_cartesian(_: Request) -> Response:
+    packed = component.FOLDER / f"{component.CARTESIAN}.gz"
+    return FileResponse(packed, media_type="text/javascript", headers={"Content-Encoding": "gzip"})
 
 
 # ---- headers of every response --------------------------------------------------------------------------------------
@@ -101,13 +109,17 @@ class _Headers:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        more = KEPT if "/gdm/static/" in scope.get("path", "") else {}
+        path = scope.get("path", "")
+        more = KEPT if "/gdm/static/" in path else {}
+        is_home = path.rstrip("/") == component.base_path()
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in (HEADERS | more).items():
                     headers[name] = value
+                if not is_home and headers.get("content-type", "").startswith("text/html"):
+                    headers["Link"] = component.preload_header()
             await send(message)
 
         await self.app(scope, receive, with_headers if scope["type"] == "http" else send)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 
 import numpy as np
 import pytest
 from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, PlainTextResponse
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.errors import DataError
@@ -186,13 +188,35 @@ def test_uncaught_error_shows_a_number_and_no_internals(caplog):
     assert any(number in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.parametrize("path", [component.PLOTLY_ADDRESS, f"{component.route()}/plot.js"])
+@pytest.mark.parametrize("path", ["plotly.min.js", component.CARTESIAN, "plot.js"])
 def test_modules_are_served_and_cacheable(path):
-    status, headers, body = ask(Starlette(routes=server.routes(), middleware=server.MIDDLEWARE), path)
+    app = Starlette(routes=server.routes(), middleware=server.MIDDLEWARE)
+    status, headers, body = ask(app, f"{component.route()}/{path}")
     assert status == 200
     assert "javascript" in headers["content-type"]
     assert "immutable" in headers["cache-control"]
     assert len(body) > 1000
+
+
+@pytest.mark.parametrize(("path", "preloads"), [("/", False), ("/nascar", True), ("/plain", False)])
+def test_pages_with_figures_preload_their_modules(path, preloads):
+    """Home has no figures."""
+    answers = {"/": HTMLResponse("home"), "/nascar": HTMLResponse("a page"), "/plain": PlainTextResponse("no page")}
+    app = Starlette(routes=server.routes(), middleware=server.MIDDLEWARE)
+    for place, answer in answers.items():
+        app.add_route(place, lambda _, answer=answer: answer)
+    links = re.findall("<(.+?)>", ask(app, path)[1].get("link", ""))
+    assert bool(links) == preloads
+    assert [ask(app, link)[0] for link in links] == [200] * len(links)
+
+
+def test_cartesian_build_has_the_version_of_plotly():
+    app = Starlette(routes=server.routes())
+    whole, packed = (ask(app, f"{component.route()}/{name}")[2] for name in ("plotly.min.js", component.CARTESIAN))
+    version = re.compile(rb"plotly\.js (?:\(cartesian - minified\) )?v([\d.]+)")
+    found = [version.findall(text[:200]) for text in (whole, gzip.decompress(packed))]
+    assert len(found[0]) == 1
+    assert found[0] == found[1]
 
 
 def test_routes_follow_the_base_path(monkeypatch):

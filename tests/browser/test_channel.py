@@ -22,6 +22,12 @@ NO_LINE = """window.WebSocket = class extends WebSocket {
 };"""
 AT_REST = f"{LINE} && document.querySelector('[data-testid=stApp]')?.dataset.testScriptState !== 'running'"
 
+BRING = """() => {
+  const { data } = document.querySelector(".st-key-inferred-track figure").parentElement.gdmView.given;
+  const parts = { "inferred-track": { ...data, figure: { ...data.figure, alt: "from the channel" } } };
+  window.gdmChannel.socket.onmessage({ data: JSON.stringify({ v: 1, type: "parts", number: 999, run: 0, parts }) });
+}"""
+
 
 def test_broken_channel_reconnects_or_falls_back_to_reruns(visit, app_url):
     opened = visit("/nascar?K=5&seed=3")
@@ -36,6 +42,16 @@ def test_broken_channel_reconnects_or_falls_back_to_reruns(visit, app_url):
     alone.page.goto(app_url + "/nascar?K=6&seed=4")
     rested(alone.page)
     alone.errors.clear()  # the browser logs each blocked connection
+
+
+def test_new_theme_keeps_what_the_channel_brought(visit):
+    opened = visit("/nascar")
+    page = opened.ready(".st-key-inferred-track .gdm-figure[data-updates]")
+    page.wait_for_function(LINE)
+    page.evaluate(BRING)
+    for _ in opened.themes():
+        page.wait_for_timeout(500)  # Streamlit draws components again
+        expect(page.locator(".st-key-inferred-track figure")).to_have_attribute("aria-label", "from the channel")
 
 
 def test_click_on_another_page_survives_a_requested_run(visit):

@@ -8,11 +8,10 @@ from playwright.sync_api import Page
 
 from gdm_studio.plot.figures import Figure
 from pages.ui import component, theme
-from pages.ui.component import PLOTLY_ADDRESS
 
 # Draws figures with the module of the component, without a script run.
 PREPARE = """
-async ({ figures, tokens, plotly, modules }) => {
+async ({ figures, tokens, modules }) => {
   const { default: draw } = await import(`${modules}/plot.js`);
   const places = figures[0].map((figure, i) => {
     const place = document.createElement("div");
@@ -21,7 +20,7 @@ async ({ figures, tokens, plotly, modules }) => {
     document.body.appendChild(place);
     return place;
   });
-  const common = { state: "fresh", badge: "", revision: "same", group: "g", clicks: true, filename: "f", plotly };
+  const common = { state: "fresh", badge: "", revision: "same", group: "g", clicks: true, filename: "f" };
   const sent = [];
   const show = async (set) => {
     const began = performance.now();
@@ -50,7 +49,7 @@ async (rounds) => {
 
 def draw(page: Page, *sets: Sequence[Figure]) -> None:
     """Draw the first set of figures over the page; `window.gdmTest.show` draws another set."""
-    given = {"figures": sets, "tokens": theme.TOKENS, "plotly": PLOTLY_ADDRESS, "modules": component.route()}
+    given = {"figures": sets, "tokens": theme.TOKENS, "modules": component.route()}
     page.evaluate(PREPARE, given)
 
 

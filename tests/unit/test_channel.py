@@ -204,11 +204,17 @@ def test_nothing_is_drawn_during_a_script_run(fit, channel):
     assert fit.looks == looks
 
 
-def test_reconnected_browser_gets_every_part(fit, channel):
+def test_first_connection_gets_nothing_that_a_script_has_drawn(channel):
+    channel.receive("present", {})
+    assert read_parts(channel) == []
+
+
+def test_reconnected_browser_gets_sent_parts_again(fit, channel):
+    fit.step = 1
     channel.update()
     channel.receive("present", {})
     (message,) = read_parts(channel)
-    assert set(message["parts"]) == {"picture", "still"}
+    assert message["parts"] == {"picture": {"text": "step 1"}}
 
 
 def test_idle_page_is_not_polled():
@@ -272,8 +278,9 @@ def message_text(kind: str, **fields: Any) -> str:
 async def test_browser_receives_parts_without_asking(channel, fit):
     line = Line(APP, f"{ROUTE}/{channel.token}")
     line.send_text(message_text("present"))
+    fit.step = 1
     first = json.loads(await line.received.get())
-    assert first["parts"]["picture"] == {"text": "step 0"}
+    assert first["parts"] == {"picture": {"text": "step 1"}}
     line.send_text(message_text("drawn", number=first["number"]))
     fit.step = 3
     assert json.loads(await line.received.get())["parts"] == {"picture": {"text": "step 3"}}
@@ -341,12 +348,13 @@ async def test_visitor_leaves_a_while_after_the_last_disconnect(channel, monkeyp
 
 
 @run_async
-async def test_newer_connection_replaces_the_older(channel):
+async def test_newer_connection_replaces_the_older(channel, fit):
     older = Line(APP, f"{ROUTE}/{channel.token}")
     await older.accepted.wait()
     newer = Line(APP, f"{ROUTE}/{channel.token}")
     await newer.accepted.wait()
     newer.send_text(message_text("present"))
+    fit.step = 1
     await newer.received.get()
     while older.closed is None:
         await asyncio.sleep(0.01)
@@ -363,8 +371,8 @@ async def test_failed_drawing_requests_a_script_run(channel, fit, caplog):
     assert json.loads(await line.received.get())["why"] == "failed"
     assert "Updating panels failed" in caplog.text
     fit.draw = whole  # type: ignore[method-assign]
-    fit.step = 9
     run(channel, fit)
+    fit.step = 9
     line.send_text(message_text("present"))
     assert json.loads(await line.received.get())["parts"]["picture"] == {"text": "step 9"}
     await line.hang_up()

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 
 from datasets import nascar
 from pages.ui import wheel
-from pages.ui.component import PLOTLY_ADDRESS
+from pages.ui import component
 from pages.ui.exports import Fit, Recipe, script
 from tests.support.engine_requests import PATIENCE_S
 
@@ -208,7 +208,7 @@ def test_installed_studio_serves_under_base_path(installed, tmp_path):
         try:
             address = f"http://127.0.0.1:{port}/lab/"
             assert until_answered(server, f"{address}_stcore/health") == b"ok", log.read_text()
-            assert b"Plotly" in until_answered(server, f"{address}{PLOTLY_ADDRESS[1:]}")[:4000]  # a route of the app
+            assert b"Plotly" in until_answered(server, f"{address}{component.route()[1:]}/plotly.min.js")[:4000]  # a route of the app
         finally:
             server.terminate()
             server.wait(PATIENCE_S)

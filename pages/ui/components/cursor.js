@@ -52,7 +52,7 @@ function pathOf(spec) {
 }
 
 // Scroll a zoomed figure to the moment.
-function keepInView({ plot, figure }, time) {
+function keepInView({ plot, figure, Plotly }, time) {
   const axis = axesOf(plot)?.x;
   if (figure.cursor?.kind !== "time" || !axis || axis.autorange) return;
   const whole = figure.layout.xaxis?.range ?? [-Infinity, Infinity];
@@ -60,7 +60,7 @@ function keepInView({ plot, figure }, time) {
   const [from, to] = axis.range;
   if (moment >= from && moment <= to) return;
   const start = moment - (to - from) / 4;
-  window.Plotly.relayout(plot, { "xaxis.range": [start, start + to - from] });
+  Plotly.relayout(plot, { "xaxis.range": [start, start + to - from] });
 }
 
 function mark({ plot, cursor, figure }, time) {

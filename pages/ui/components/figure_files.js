@@ -1,5 +1,7 @@
 // Image files of figures for print: 85 mm wide, with text of at least 5.5 pt.
 
+import { loadPlotly } from "./plotly.js";
+
 const WIDTH = 480; // pixels of the layout; PRINT_WIDTH in exports.py
 const [MM, DPI] = [85, 600];
 // Files are read without this page's fonts, so text is measured in fonts that exist everywhere.
@@ -20,8 +22,9 @@ export async function renderBoth({ data, layout, height, refit }, surface) {
   // A transparent picture is unreadable in a document of the other theme.
   const annotations = [...(changes?.annotations ?? layout.annotations ?? []), ...panelLetters({ ...layout, ...changes })];
   const look = { ...layout, ...changes, ...size, annotations, font: { ...layout.font, family: FONT }, paper_bgcolor: surface };
+  const Plotly = await loadPlotly(data);
   const image = (options) =>
-    window.Plotly.toImage({ data, layout: look, config: {} }, { ...size, ...options, imageDataOnly: true });
+    Plotly.toImage({ data, layout: look, config: {} }, { ...size, ...options, imageDataOnly: true });
   const svg = await image({ format: "svg" });
   // WebGL is a picture of few pixels in an SVG.
   const png = data.some(({ type }) => type?.endsWith("gl"))

@@ -5,27 +5,11 @@ import { onMessage } from "./channel.js";
 import { overUndecided } from "./colours.js";
 import { linkCursor } from "./cursor.js";
 import { download, render } from "./figure_files.js";
+import { loadPlotly } from "./plotly.js";
 import { clearStates } from "./states_canvas.js";
 
-const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
 const SOFT = /^#[0-9a-f]{8}$/; // colours of soft states
 const TOUCH = matchMedia("(pointer: coarse)");
-
-let loading = null;
-
-// Load Plotly once; its address names the version and is cached.
-function loadPlotly(address) {
-  if (window.Plotly?.react) return Promise.resolve(window.Plotly);
-  loading ??= new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = new URL(address.slice(1), ROOT);
-    script.onload = () => resolve(window.Plotly);
-    script.onerror = () => reject(new Error("The plotting library could not be loaded."));
-    document.head.appendChild(script);
-  });
-  loading.catch(() => (loading = null));
-  return loading;
-}
 
 // Draws one figure at a time, those of the page's picture first, so that each appears once it is ready.
 const queue = [];
@@ -33,13 +17,15 @@ const queue = [];
 function drawInTurn({ root }, draw) {
   return new Promise((done, fail) => {
     const isPicture = root.closest("[class*=st-key-gdm-panel-picture]") !== null;
-    queue.push({ isPicture, draw: () => draw().then(done, fail) });
+    queue.push({ root, isPicture, draw: () => draw().then(done, fail) });
     if (queue.length === 1) setTimeout(drawNext);
   });
 }
 
+const isAbove = (one, other) => one.root.compareDocumentPosition(other.root) & Node.DOCUMENT_POSITION_FOLLOWING;
+
 async function drawNext() {
-  const next = queue.find(({ isPicture }) => isPicture) ?? queue[0];
+  const [next] = queue.sort((a, b) => b.isPicture - a.isPicture || (isAbove(a, b) ? -1 : 1));
   await next.draw();
   queue.splice(queue.indexOf(next), 1);
   if (queue.length) setTimeout(drawNext); // lets the browser show the figure
@@ -74,11 +60,11 @@ function darkness(element) {
 }
 
 // A figure drawn while the theme changes may have the old one: draw again when the app's class has changed.
-function mindTheme(view, show) {
+function mindTheme(view) {
   const seen = new MutationObserver(() => {
     themed.at = -1000;
     const { tokens } = view.given.data;
-    if (view.picture !== tokens[isDark(view.root) ? "dark" : "light"]) show(view.given);
+    if (view.picture !== tokens[isDark(view.root) ? "dark" : "light"]) show(view, view.given);
   });
   seen.observe(document.querySelector(".stApp"), { attributes: true, attributeFilter: ["class"] });
   return seen;
@@ -115,7 +101,7 @@ async function save({ data, layout, gdm }, format, filename) {
 
 function configuration(view, options) {
   const button = (name, icon, click) => ({ name, title: name, icon, click });
-  const icons = window.Plotly.Icons;
+  const icons = view.Plotly.Icons;
   return {
     displaylogo: false,
     scrollZoom: false,
@@ -167,7 +153,7 @@ function plain(point) {
   };
 }
 
-async function draw(Plotly, view, figure, options, tokens) {
+async function draw(view, figure, options, tokens) {
   const { plot } = view;
   const coloured = withColours(figure.data, tokens);
   view.width ??= plot.clientWidth;
@@ -180,7 +166,7 @@ async function draw(Plotly, view, figure, options, tokens) {
   };
   plot.gdm = { tokens, refit, save: (...how) => save(plot, ...how) };
   // Said once: Plotly compares a configuration with the last one at every update, which takes it 6 ms.
-  await Plotly.react(plot, coloured, layout, view.updates ? undefined : configuration(view, options));
+  await view.Plotly.react(plot, coloured, layout, view.updates ? undefined : configuration(view, options));
   oneStop(plot);
   if (view.updates) return;
   plot.style.minHeight = "";
@@ -189,19 +175,25 @@ async function draw(Plotly, view, figure, options, tokens) {
 }
 
 // ---- the component --------------------------------------------------------------------------------------------
-export default function show(given) {
-  const { data, parentElement, setTriggerValue } = given;
-  const { figure, options, tokens } = data;
+export default function (given) {
+  const { data, parentElement } = given;
   const view = (parentElement.gdmView ??= build(parentElement));
-  const gone = () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
+  // Streamlit calls again with the same data, as at a change of theme; the channel may have brought newer ones.
+  if (data !== view.scripted) show(view, given);
+  view.scripted = data;
+  return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
+}
+
+export function show(view, given) {
+  const { data: { figure, options, tokens }, parentElement, setTriggerValue } = given;
   view.given = given;
-  view.unsubscribe ??= onMessage(options.key, (part) => show({ ...view.given, data: { ...view.given.data, ...part } }), () => view.job);
-  if (view.waits) return gone; // slider_preview.js draws over the figure, and draws this one at its end
-  if (!showsFigure(view, figure, options)) return gone;
+  view.unsubscribe ??= onMessage(options.key, (part) => show(view, { ...view.given, data: { ...view.given.data, ...part } }), () => view.job);
+  if (view.waits) return; // slider_preview.js draws over the figure, and draws this one at its end
+  if (!showsFigure(view, figure, options)) return;
   Object.assign(view, { figure, options, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
   const picture = (view.picture = tokens[isDark(parentElement) ? "dark" : "light"]);
-  view.theme ??= mindTheme(view, show);
+  view.theme ??= mindTheme(view);
 
   root.setAttribute("aria-label", figure.alt);
   root.dataset.state = options.state;
@@ -213,7 +205,7 @@ export default function show(given) {
   badge.textContent = options.badge;
   if (!view.updates) plot.style.minHeight = `${options.height}px`;
 
-  view.job = loadPlotly(options.plotly)
+  view.job = loadPlotly(figure.data)
     .then((Plotly) => drawInTurn(view, async () => {
       if (!plot.isConnected || view.figure !== figure) return; // a newer figure came while loading
       const began = performance.now();
@@ -221,7 +213,8 @@ export default function show(given) {
       const look = JSON.stringify([figure.data, figure.layout, figure.widths, options.height, options.revision, picture]);
       const known = look === view.look;
       view.look = look; // before drawing, during which a newer figure may come
-      if (!known) await draw(Plotly, view, figure, options, picture);
+      view.Plotly = Plotly;
+      if (!known) await draw(view, figure, options, picture);
       if (!view.waits) clearStates(view);
       view.updates += 1;
       root.dataset.updateMs = (performance.now() - began).toFixed(1);
@@ -232,9 +225,6 @@ export default function show(given) {
       badge.hidden = false;
       badge.textContent = `${error?.message ?? "The figure could not be drawn."} Reload the page to try again.`;
     });
-
-  // Streamlit also calls this when a newer figure arrives while the place stays.
-  return gone;
 }
 
 // Show the figure or a message in its place; return whether there is a figure.
@@ -258,7 +248,7 @@ function tearDown(view, parentElement) {
   view.resize?.disconnect();
   view.theme?.disconnect();
   view.unlink?.();
-  if (window.Plotly) window.Plotly.purge(view.plot);
+  view.Plotly?.purge(view.plot);
   delete parentElement.gdmView;
 }
 
@@ -271,8 +261,8 @@ function follow(view) {
     view.width = width;
     requestAnimationFrame(() => {
       if (!plot.isConnected) return;
-      if (same) window.Plotly.relayout(plot, { width });
-      else draw(window.Plotly, view, view.figure, view.options, plot.gdm.tokens);
+      if (same) view.Plotly.relayout(plot, { width });
+      else draw(view, view.figure, view.options, plot.gdm.tokens);
     });
   });
   view.resize.observe(plot);

@@ -90,10 +90,15 @@ function show({ button, loop, input, label, icon, at, total, playing, running, n
   label.textContent = note || `Step ${step} of ${last}`;
 }
 
-export default function take({ data, parentElement }) {
+export default function ({ data, parentElement }) {
   const view = (parentElement.gdmScrubber ??= build(parentElement));
-  view.unsubscribe ??= onMessage(data.options.key, (part) => take({ data: { ...data, ...part }, parentElement }));
-  const { fit, step: at, total } = data;
+  view.unsubscribe ??= onMessage(data.options.key, (part) => take(view, part));
+  if (data !== view.scripted) take(view, data); // Streamlit calls again with the same data, as at a change of theme
+  view.scripted = data;
+  return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
+}
+
+function take(view, { fit, step: at, total }) {
   const running = at < total || !fit;
   if (fit !== view.fit || running) {
     toEnd(view);
@@ -101,7 +106,6 @@ export default function take({ data, parentElement }) {
   }
   view.root.hidden = !total;
   show(view);
-  return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
 }
 
 function tearDown(view, parentElement) {

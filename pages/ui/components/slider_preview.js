@@ -2,7 +2,7 @@
 // are interpolated; each K has its own table. Figures of the server wait until the slider is released or the replay ends.
 
 import { onTables, send } from "./channel.js";
-import draw from "./plot.js";
+import { show } from "./plot.js";
 import { decode, labelsAt, mixed, statesAt } from "./colours.js";
 import { drawStates } from "./states_canvas.js";
 
@@ -111,7 +111,7 @@ function end(view) {
   announce(null);
   for (const plot of plots) {
     plot.waits = null;
-    if (plot.root.isConnected) draw(plot.given);
+    if (plot.root.isConnected) show(plot, plot.given);
   }
 }
 

@@ -5,9 +5,8 @@ import { onMessage } from "./channel.js";
 export default function ({ data, parentElement }) {
   const view = (parentElement.gdmText ??= build(parentElement));
   view.unsubscribe ??= onMessage(data.options.key, (part) => show(view, part));
-  const given = JSON.stringify(data);
-  if (given !== view.given) show(view, data); // Streamlit calls again with the same data, as at a change of theme
-  view.given = given;
+  if (data !== view.scripted) show(view, data); // Streamlit calls again with the same data, as at a change of theme
+  view.scripted = data;
   return () => setTimeout(() => parentElement.isConnected || end(parentElement));
 }
 
