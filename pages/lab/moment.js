@@ -1,11 +1,11 @@
 // The shares of one moment as bars. Follows pages/ui/player.js, whose clock counts samples: playing moves the cursor of all figures.
 
-const [ROW, LEFT, RIGHT] = [17, 76, 44];
+const [ROW, ROWS, LEFT, RIGHT] = [17, 6, 76, 44]; // so many rows in a column, which makes every K as high
 
 function draw(view) {
   const { canvas, data } = view;
   const k = data.names.length;
-  canvas.style.height = `${k * ROW + 4}px`;
+  canvas.style.height = `${ROWS * ROW + 4}px`;
   const on = paper(view);
   if (!on) return;
   const { pen, width } = on;
@@ -13,19 +13,21 @@ function draw(view) {
   const i = Math.round(view.at);
   pen.font = `12px ${fontFamily}`;
   pen.textBaseline = "middle";
-  const room = width - LEFT - RIGHT;
+  const wide = width / Math.ceil(k / ROWS);
+  const room = wide - LEFT - RIGHT;
   data.names.forEach((name, state) => {
     const share = data.shares[i * k + state] / 255;
-    const middle = state * ROW + ROW / 2 + 2;
+    const left = Math.floor(state / ROWS) * wide + LEFT;
+    const middle = (state % ROWS) * ROW + ROW / 2 + 2;
     pen.fillStyle = color;
     pen.globalAlpha = 0.12;
-    pen.fillRect(LEFT, middle - 5, room, 10);
+    pen.fillRect(left, middle - 5, room, 10);
     pen.globalAlpha = 1;
     pen.textAlign = "right";
-    pen.fillText(name, LEFT - 8, middle, LEFT - 10);
-    pen.fillText(`${Math.round(100 * share)}%`, width - 4, middle);
+    pen.fillText(name, left - 8, middle, LEFT - 10);
+    pen.fillText(`${Math.round(100 * share)}%`, left + room + RIGHT - 4, middle);
     pen.fillStyle = data.colours[state];
-    pen.fillRect(LEFT, middle - 5, room * share, 10);
+    pen.fillRect(left, middle - 5, room * share, 10);
   });
   const time = data.start + view.at * data.step;
   view.time.textContent = data.unit === "step" ? `step ${Math.round(time)}` : `${time.toFixed(1)} ${data.unit}`;

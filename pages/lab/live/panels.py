@@ -131,10 +131,9 @@ def keep_colours(state: FitState) -> None:
 
 def show_cancel(fit: FitSession, page: str) -> None:
     """Show a button that cancels the running fit; styles.css reveals it after a second."""
-    if not fit.running:
-        return
-    with st.container(key="gdm-cancel"):
-        st.button("Cancel", key=f"{page}-cancel", type="tertiary", on_click=fit.cancel)
+    with st.container(key="gdm-cancel"):  # always there, otherwise Streamlit would rebuild the curve below
+        if fit.running:
+            st.button("Cancel", key=f"{page}-cancel", type="tertiary", on_click=fit.cancel)
 
 
 def show_problem(fit: FitSession, state: FitState, page: str) -> None:

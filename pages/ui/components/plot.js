@@ -203,7 +203,7 @@ export function show(view, given) {
   caption.hidden = !figure.caption;
   badge.hidden = !options.badge;
   badge.textContent = options.badge;
-  if (!view.updates) plot.style.minHeight = `${options.height}px`;
+  if (!view.updates) plot.style.minHeight = `${fitting(figure, plot.clientWidth)?.height ?? options.height}px`;
 
   view.job = loadPlotly(figure.data)
     .then((Plotly) => drawInTurn(view, async () => {
