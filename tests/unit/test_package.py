@@ -23,8 +23,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from datasets import nascar
-from pages.ui import wheel
-from pages.ui import component
+from pages.ui import component, wheel
 from pages.ui.exports import Fit, Recipe, script
 from tests.support.engine_requests import PATIENCE_S
 
@@ -208,7 +207,8 @@ def test_installed_studio_serves_under_base_path(installed, tmp_path):
         try:
             address = f"http://127.0.0.1:{port}/lab/"
             assert until_answered(server, f"{address}_stcore/health") == b"ok", log.read_text()
-            assert b"Plotly" in until_answered(server, f"{address}{component.route()[1:]}/plotly.min.js")[:4000]  # a route of the app
+            module = f"{address}{component.route()[1:]}/plotly.min.js"
+            assert b"Plotly" in until_answered(server, module)[:4000]
         finally:
             server.terminate()
             server.wait(PATIENCE_S)
