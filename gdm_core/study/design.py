@@ -253,19 +253,20 @@ def make_design(question: Question, sheet: Sheet, empty: npt.NDArray[np.bool_]) 
         have = f"{plural(n, unit_word)} {'has' if n == 1 else 'have'}"
         over = _varying(frame, [found for found in rows if len(found) > 1])
         notes.append(f"{have} several recordings under one condition, which are averaged{over}.")
-    if litter := _find_litter(frame, unit, [*between, within, blocks]):
+    if litter := _find_litter(frame, unit, sheet.animal, [*between, within, blocks]):
         notes.append(
-            f"Animals of one {litter} may resemble each other. Compare with unit={litter!r} if each {litter} is in one group, or "
-            f"with blocks={litter!r}."
+            f"{pluralise(unit_word).capitalize()} of one {litter} may resemble each other. Compare with unit={litter!r} if each "
+            f"{litter} is in one group, or with blocks={litter!r}."
         )
     return replace(design, notes=tuple(notes))
 
 
-def _find_litter(frame: pd.DataFrame, unit: str, roles: Sequence[str | None]) -> str | None:
-    """Return the column of litters or cages that the comparison does not account for, if several units share one."""
+def _find_litter(frame: pd.DataFrame, unit: str, animal: str | None, roles: Sequence[str | None]) -> str | None:
+    """Return the column of animals, litters or cages that the comparison ignores, if several units share one."""
     if unit.casefold() in _LITTERS:
         return None
-    named = [str(c) for c in frame if str(c).casefold().removesuffix("_id") in _LITTERS and c not in roles]
+    alike = [str(c) for c in frame if c == animal or str(c).casefold().removesuffix("_id") in _LITTERS]
+    named = [name for name in alike if name not in (unit, *roles)]
     return next((name for name in named if is_nested(frame, unit, name)), None)
 
 
@@ -405,8 +406,8 @@ def check_sizes(design: Design) -> None:
         single = [words for words, n in zip(factor.words, sizes, strict=True) if n < 2]
         if single and len(factor.levels) == 2:
             raise DataError(
-                f"The group {factor.name} {single[0]!r} has a single {word}, which allows no inference. Add {pluralise(word)}, or "
-                f"compare other groups with where."
+                f"Only one {word} has {factor.name} {single[0]!r}, which allows no inference. Add {pluralise(word)}, or compare "
+                "other groups with where."
             )
         if len(sizes) >= (n := int(sizes.sum())) and not (factor.numeric and n > 2):
             raise DataError(
@@ -424,26 +425,27 @@ def describe_limits(design: Design, trend: bool, n_permutations: int, n_rows: in
     single = format_list([words for words, n in design.sizes.items() if n == 1])
     if single and not trend:
         notes.append(f"{factor.name} {single} has a single {word}, which allows no inference on that group.")
-    least = smallest_p(design.levels[:, 0], design.strata)
-    if least >= LEVEL:
-        notes += explain_smallest_p(design)
-    elif n_rows > 1 and least * n_rows >= LEVEL:
-        notes.append(
-            f"With {_sizes(design)} the smallest possible p is {least:.2g}, which exceeds {LEVEL:g} after correction for {n_rows} "
-            "rows (Holm). Compare fewer states or one measure."
-        )
+    notes += explain_smallest_p(design, trend, n_rows)
     if n_rows > 1 and n_rows / (n_permutations + 1) >= LEVEL:
         too_few = f"{n_permutations:,} permutations are too few for {n_rows} rows"
         notes.append(f"{too_few}: no corrected p can be below {LEVEL:g}.")
     return notes
 
 
-def explain_smallest_p(design: Design) -> list[str]:
-    """Return a sentence if no p can be below .05, else an empty list."""
-    least = smallest_p(design.levels[:, 0], design.strata)
-    if least < LEVEL:
-        return []
-    return [f"This design cannot reach p < {LEVEL:g}: with {_sizes(design)} the smallest possible p is {least:.2g}."]
+def explain_smallest_p(design: Design, trend: bool = False, n_rows: int = 1) -> list[str]:
+    """Return a sentence if no p, or none after correction for the rows, can be below .05; else an empty list."""
+    levels = design.levels[:, 0]
+    least = smallest_p(levels, design.strata, design.factors[0].amounts[levels] if trend else None)
+    if least >= LEVEL:
+        return [
+            f"This design cannot reach p < {LEVEL:g}: with {_sizes(design)} the smallest possible p is {least:.2g}."
+        ]
+    if least * n_rows >= LEVEL:
+        return [
+            f"With {_sizes(design)} the smallest possible p is {least:.2g}, which exceeds {LEVEL:g} after correction for {n_rows} "
+            "rows (Holm). Compare fewer states or one measure."
+        ]
+    return []
 
 
 def _sizes(design: Design) -> str:

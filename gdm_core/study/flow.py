@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations, compress
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gdm_core.study.design import Design, explain_smallest_p
 from gdm_core.study.means import adjust_values
 from gdm_core.study.permutation import Floats, Ints, Model, orders
 from gdm_core.study.sheet import ANIMAL
+from gdm_core.study.text import format_items
 from gdm_core.text import pluralise
 
 RATE, COUNT = "changes per minute of valid time", "changes per recording"
@@ -36,6 +37,7 @@ class Flow:
     rows       indices of the compared recordings
     notes      caveats, in sentences
     unit_word  noun for a unit
+    paired     whether sessions of the same units are compared
     caution    sentence if p is only approximate, because spread and size differ between groups
     """
 
@@ -51,6 +53,7 @@ class Flow:
     rows: tuple[int, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
     unit_word: str = ANIMAL
+    paired: bool = False
     caution: str = ""
 
     @property
@@ -81,12 +84,16 @@ def run_flow_test(
     kept = np.asarray(np.isfinite(changes).all(axis=(1, 2)))
     if design.paired:  # a subject without all sessions would enter only some of the means
         kept &= np.isin(design.subjects, np.flatnonzero(np.bincount(design.subjects[kept]) == len(factor.levels)))
+    if lost := list(dict.fromkeys(compress(design.units, ~kept & ~design.unpaired))):
+        lacking = f"values of every {factor.name!r}" if design.paired else "transitions"
+        status = f"left out of the flow test, without valid {lacking}"
+        design = replace(design, notes=(*design.notes, format_items(lost, design.unit_word, status)))
     design, levels, flat = design.part(kept), levels[kept], changes[kept].reshape(int(kept.sum()), -1)
     sizes = np.bincount(levels, minlength=len(factor.levels))
     if sizes.min() < 2:
         word = factor.words[int(sizes.argmin())]
         raise DataError(
-            f"The group {factor.name} {word!r} has {int(sizes.min()) or 'no'} {design.unit_word} with valid values; at least 2 "
+            f"{'Only one' if sizes.min() else 'No'} {design.unit_word} with valid values has {factor.name} {word!r}; at least 2 "
             "are needed. Join groups, or choose others with where."
         )
     weights = (levels == np.arange(len(sizes))[:, None]) / sizes[:, None]  # [G, n]
@@ -99,7 +106,7 @@ def run_flow_test(
         blocks = design.strata[:, None] == np.unique(design.strata)[1:]
         weights = np.linalg.pinv(np.hstack([weights.T > 0, design.covariates, blocks]))[: len(sizes)]
         flat = model.residuals(flat)  # permuted, as in the tests of states
-    used, pairs = flat.any(axis=0), list(itertools.combinations(range(len(sizes)), 2))
+    used, pairs = flat.any(axis=0), list(combinations(range(len(sizes)), 2))
     inside = (levels == np.arange(len(sizes))[:, None]).astype(np.float64)
     free = Model.from_columns(design.dummies(), design.covariates, design.strata).residuals(flat)
     products = free @ free.T  # [n, n]
@@ -141,5 +148,5 @@ def run_flow_test(
         sizes=dict(zip(factor.words, sizes.tolist(), strict=True)), means=dict(zip(factor.words, means, strict=True)),
         states=states, null=null, unit=unit, rows=tuple(np.concatenate(design.rows).tolist()),
         notes=(*design.notes, *explain_smallest_p(design), *([caution] if caution else [])), unit_word=design.unit_word,
-        caution=caution,
+        paired=design.paired, caution=caution,
     )  # fmt: skip

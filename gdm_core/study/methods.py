@@ -231,10 +231,12 @@ def describe_search(verdict: Recommendation, n_states: int) -> str:
 
 
 def _describe_flow(one: Flow) -> str:
+    scaled = "" if one.paired else " and in standard errors as in Welch's t"
+    within = f" within {pluralise(one.unit_word)}" if one.paired else ""
     return (
         f"Behavioural flow ({format_sizes(one.sizes)}) was compared by the Manhattan distance between mean matrices of "
-        f"transitions between states, in {one.unit} (von Ziegler et al., 2024) and in standard errors as in Welch's t, against "
-        f"{len(one.null):,} random permutations (distance {one.distance:.4g}, z = {one.z:.2f}, {format_p(one.p)})."
+        f"transitions between states, in {one.unit} (von Ziegler et al., 2024){scaled}, against {len(one.null):,} random "
+        f"permutations{within} (distance {one.distance:.4g}, z = {one.z:.2f}, {format_p(one.p)})."
     )
 
 

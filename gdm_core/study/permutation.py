@@ -140,16 +140,19 @@ def correct_holm(p: Floats) -> Floats:
     return found
 
 
-def smallest_p(levels: Ints, strata: Ints) -> float:
+def smallest_p(levels: Ints, strata: Ints, amounts: Floats | None = None) -> float:
     """Return the smallest possible p: one over the number of distinct arrangements of the units.
 
-    Arrangements that only swap groups of equal size count as one.
+    Arrangements that only swap groups of equal size count as one; of a trend over `amounts` [n], those that mirror them.
     """
-    logs, per_stratum = 0.0, []
+    logs, per_stratum, is_mirrored = 0.0, [], True
     for stratum in np.unique(strata):
         sizes = Counter(levels[strata == stratum].tolist())
         per_stratum.append(tuple(sizes.get(level, 0) for level in np.unique(levels)))
         logs += math.lgamma(sum(sizes.values()) + 1) - sum(math.lgamma(n + 1) for n in sizes.values())
+        if amounts is not None:
+            both = np.sort(amounts[strata == stratum])
+            is_mirrored &= bool(np.allclose(both + both[::-1], both[0] + both[-1]))
     columns: Counter[Any] = Counter(zip(*per_stratum, strict=True))  # groups of equal size in every stratum
-    logs -= sum(math.lgamma(n + 1) for n in columns.values())
-    return min(1.0, math.exp(-logs))
+    same = sum(math.lgamma(n + 1) for n in columns.values()) if amounts is None else math.log(1 + is_mirrored)
+    return min(1.0, math.exp(same - logs))

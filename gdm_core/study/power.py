@@ -86,7 +86,7 @@ def estimate_power(design: Design, values: Floats, effect: float, n_tests: int =
     def power_at(sizes: Ints) -> float:
         groups = np.repeat(np.arange(len(sizes)), sizes)
         pairs = np.tile(np.arange(sizes[0]), len(sizes)) if part.paired else np.zeros(len(groups), np.int64)
-        if smallest_p(groups, pairs) >= level:
+        if smallest_p(groups, pairs, factor.amounts[groups] if is_trend else None) >= level:
             return 0.0
         apart = (steps - np.average(steps, weights=sizes)) ** 2 @ sizes * doubled
         q = 1 if is_trend else len(sizes) - 1

@@ -15,10 +15,8 @@ from gdm_core.trials import Trial, Trials
 from pages.lab import live
 from pages.lab.live import panels
 from pages.lab.live.background import Stopped
-from pages.study.work import Say
+from pages.study.work import LOOK_EVERY_S, Say, run_jobs
 
-AT_A_TIME = 4  # recordings in flight, or two for each worker
-LOOK_EVERY_S = 0.2
 FIT_S, DECODE_S = (1.0, 1.5e-5), (0.05, 1e-5)  # measured seconds on one quiet core: constant, per sample
 OF_A_FIT = 0.4  # share of the progress bar; the rest is decoding
 
@@ -54,13 +52,19 @@ def fit_study(
         job = engine.submit(calibrate, fitted, training, session=session, priority=priority)
         model = _wait_for(job, "Calibrating forecasts", say)
 
-        def submit(one: Trial) -> Job:
+        found: dict[str, fitting.Decoding] = {}
+
+        def submit(name: str) -> Job:
             rule = fitting.STEADY
-            given = model, Trials((one,)), rule.smooth_s, rule.shortest_s
+            given = model, Trials((kept[name],)), rule.smooth_s, rule.shortest_s
             return engine.submit(fitting.decode_recording, *given, session=session, priority=priority)
 
-        decoded = _collect(kept, submit, max(AT_A_TIME, 2 * engine.info().n_workers), say)
-        study = Study.from_decoded(model_from_bytes(model), decoded, sheet)
+        def report() -> None:
+            done = f"Fitted. Decoding {len(found)} of {len(kept)} recordings"
+            say(done, OF_A_FIT + (1 - OF_A_FIT) * len(found) / len(kept))
+
+        run_jobs(engine, lambda: kept, submit, found, report)
+        study = Study.from_decoded(model_from_bytes(model), {name: found[name] for name in kept}, sheet)
         return replace(study, preparation=(*preparation, *study.preparation))
 
     return do
@@ -78,23 +82,3 @@ def _wait_for(job: Job, words: str, say: Say) -> Any:
         job.cancel()
         raise
     return job.result(0)
-
-
-def _collect(recordings: Mapping[str, Trial], submit: Callable[[Trial], Job], most: int, say: Say) -> dict[str, Any]:
-    """Submit a job for each recording, `most` at a time, and return the results."""
-    found: dict[str, Any] = {}
-    left, under_way = list(recordings), dict[str, Job]()
-    try:
-        while left or under_way:
-            while left and len(under_way) < most:
-                name = left.pop(0)
-                under_way[name] = submit(recordings[name])
-            next(iter(under_way.values())).wait(LOOK_EVERY_S)
-            for name in [name for name, job in under_way.items() if job.poll().status.final]:
-                found[name] = under_way.pop(name).result(0)
-            done = f"Fitted. Decoding {len(found)} of {len(recordings)} recordings"
-            say(done, OF_A_FIT + (1 - OF_A_FIT) * len(found) / len(recordings))
-    finally:
-        for job in under_way.values():
-            job.cancel()
-    return {name: found[name] for name in recordings}

@@ -16,11 +16,9 @@ from datasets.readers.doubts import Answers, Doubt, UnansweredError
 from gdm_core.engine import Engine, Job
 from gdm_core.text import plural
 from pages.lab.upload.questions import ask
-from pages.study.work import KEPT, Say
+from pages.study.work import KEPT, Say, run_jobs
 from pages.ui import shell
 
-AT_A_TIME = 4  # files in flight, or two for each worker
-LOOK_EVERY_S = 0.2
 _ASKED = f"{KEPT}asked"
 Columns = tuple[str, ...]
 Given = tuple[tuple[str, str], ...]  # answers
@@ -72,23 +70,22 @@ def read_on_workers(
     features: FeatureSet, engine: Engine, session: str, say: Say,
 ) -> None:  # fmt: skip
     """Add what is not yet known of files by key and answers; a cancelled import keeps what was read."""
-    most, under_way = max(AT_A_TIME, 2 * engine.info().n_workers), dict[Any, Job]()
-    try:
-        while under_way or any((key, find_answers(known, key, answers)) not in known for key in files):
-            for key, file in files.items():
-                its = key, find_answers(known, key, answers)
-                if its not in known and its not in under_way and len(under_way) < most:
-                    content = file.read_bytes() if isinstance(file, Path) else _read_open(file)
-                    asked = (Path(file.name).name, content, rate_hz, features, dict(its[1]))
-                    under_way[its] = engine.submit(cohort_files.try_file, *asked, session=session)
-            next(iter(under_way.values())).wait(LOOK_EVERY_S)
-            for its in [its for its, job in under_way.items() if job.poll().status.final]:
-                known[its] = under_way.pop(its).result(0)
-            done = sum((key, find_answers(known, key, answers)) in known for key in files)
-            say(f"Read {done} of {plural(len(files), 'file')}", done / len(files))
-    finally:
-        for job in under_way.values():
-            job.cancel()
+
+    def list_needed() -> list[Any]:
+        return [(key, find_answers(known, key, answers)) for key in files]
+
+    def submit(its: Any) -> Job:
+        key, given = its
+        file = files[key]
+        content = file.read_bytes() if isinstance(file, Path) else _read_open(file)
+        asked = (Path(file.name).name, content, rate_hz, features, dict(given))
+        return engine.submit(cohort_files.try_file, *asked, session=session)
+
+    def report() -> None:
+        done = sum(its in known for its in list_needed())
+        say(f"Read {done} of {plural(len(files), 'file')}", done / len(files))
+
+    run_jobs(engine, list_needed, submit, known, report)
 
 
 def _read_open(file: Any) -> bytes:

@@ -35,7 +35,7 @@ from pages.lab.live.background import Stopped
 from pages.lab.suggest import NONE_FOUND, apply_button, models_of, question_of, show_verdict
 from pages.lab.time_scale import choose_window
 from pages.study import cropping, files, fits, reading, work
-from pages.study.work import KEPT, Say
+from pages.study.work import KEPT, LOOK_EVERY_S, Say
 from pages.ui import exports, model_controls, settings, shell
 from pages.ui.controls import number, one_of, text
 from pages.ui.exports import Fit
@@ -53,7 +53,6 @@ CHANGES = {  # true effects of simulated treatments
 SEEDS, ANIMALS = (0, 9999), (2, 40)
 SESSIONS, MINUTES = 2, 4.0
 _GO, _SUGGESTED, _VERDICT = f"{KEPT}go", f"{KEPT}suggested", f"{KEPT}verdict"
-LOOK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from scipy import stats
 
 from gdm_core import Study
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.study.methods import write_methods
 from tests.support import known_studies
 from tests.support.small_studies import labelled, valued
 
@@ -72,6 +73,18 @@ def test_paired_flow_permutes_within_animals():
     assert found.n == 4
     with pytest.raises(DataError, match="more than one group"):
         study.flow("group")
+
+
+def test_paired_flow_names_animals_without_every_session():
+    study = labelled(groups=("a", "b", "c"), n=4, animal=[*range(4)] * 2 + [0, 1, 2, 9])
+    found = study.flow("group", within="animal", n_permutations=99)
+    assert found.n == 3
+    assert any(
+        note.startswith("1 animal is left out of the flow test") and note.endswith(": 3.") for note in found.notes
+    )
+    methods = write_methods(study, found)
+    assert "within animals" in methods
+    assert "Welch" not in methods
 
 
 def test_power_of_normal_values_equals_t_test(rng):

@@ -204,21 +204,25 @@ def test_recordings_of_an_animal_are_averaged(rng):
     assert any("12 animals have several recordings under one condition" in note for note in found.attrs["notes"])
     alone = valued(**frame).compare("value", "group", unit="recording", n_permutations=99)
     assert alone["n"][0] == 24
+    assert any(note.startswith("Recordings of one animal may resemble") for note in alone.attrs["notes"])
     values = valued(**frame).per_unit("value", "group")
     assert values["value"].to_numpy() == pytest.approx(means.to_numpy())
 
 
 @pytest.mark.parametrize(
-    ("levels", "strata", "least"),
+    ("levels", "strata", "amounts", "least"),
     [
-        ([0, 0, 0, 1, 1, 1], [0] * 6, 2 / 20),
-        ([0, 0, 0, 1, 1, 1, 1], [0] * 7, 1 / 35),
-        ([0, 1] * 5, np.repeat(range(5), 2), 2 / 32),
-        ([0, 0, 1, 1, 2, 2], [0] * 6, 6 / 90),
+        ([0, 0, 0, 1, 1, 1], [0] * 6, None, 2 / 20),
+        ([0, 0, 0, 1, 1, 1, 1], [0] * 7, None, 1 / 35),
+        ([0, 1] * 5, np.repeat(range(5), 2), None, 2 / 32),
+        ([0, 0, 1, 1, 2, 2], [0] * 6, None, 6 / 90),
+        ([0, 1, 2, 3], [0] * 4, [0.0, 1.0, 3.0, 10.0], 1 / 24),
+        ([0, 1, 2, 3], [0] * 4, [0.0, 1.0, 2.0, 3.0], 2 / 24),
     ],
 )
-def test_smallest_p_is_one_over_arrangements(levels, strata, least):
-    assert smallest_p(np.array(levels), np.array(strata)) == pytest.approx(least)
+def test_smallest_p_is_one_over_arrangements(levels, strata, amounts, least):
+    given = None if amounts is None else np.array(amounts)
+    assert smallest_p(np.array(levels), np.array(strata), given) == pytest.approx(least)
 
 
 def test_limits_of_a_design_are_noted(rng):
@@ -266,7 +270,7 @@ def test_state_of_one_long_bout_in_each_animal_is_tested():
         ({"between": "group", "planned": ["room"]}, DataError, "confounded with blocks"),
         ({"between": "group", "covariates": ["group"]}, ConfigError, "different columns"),
         ({"between": "animal"}, DataError, "each group needs more than one"),
-        ({"between": "lone"}, DataError, "'y' has a single animal"),
+        ({"between": "lone"}, DataError, "Only one animal has lone 'y'"),
         ({"between": "group", "trend": True}, ConfigError, "one column of numbers"),
         ({"between": "group", "n_permutations": 0}, ConfigError, "at least 1"),
         ({"between": ["group", "day", "room"]}, ConfigError, "name one column, or two"),
