@@ -5,42 +5,14 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 success, 1 fa
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 
-from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError, FitWarning, GdmError, ModelFileError
-from gdm_studio.cli.label import add_label
-from gdm_studio.cli.models import add_fit, add_info, add_predict
-from gdm_studio.cli.reproduce import add_reproduce
-from gdm_studio.cli.studio import add_studio, add_workers
-from gdm_studio.cli.study import add_study
-from gdm_studio.cli.suggest import add_suggest
+from gdm_studio.cli.options import build_parser
 from gdm_studio.paths import find_app_code
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(
-        prog="gdm", description="Soft states in time series: the Gumbel Dynamical Model and related models."
-    )
-    parser.add_argument("--version", action="version", version=f"gdm-studio {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
-    for add in (
-        add_fit,
-        add_predict,
-        add_study,
-        add_label,
-        add_suggest,
-        add_reproduce,
-        add_info,
-        add_studio,
-        add_workers,
-    ):
-        add(commands)
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FitWarning)  # each command reports failed fits itself
-            code: int = options.run(options)
+            module, _, name = options.run.partition(".")
+            code: int = getattr(import_module(f"gdm_studio.cli.{module}"), name)(options)
     except (DataError, ConfigError, ModelFileError) as error:
         return _report_error(error, 2)
     except (GdmError, OSError) as error:  # OSError: a result that cannot be written

@@ -9,40 +9,24 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from datasets import cohort_files
+from datasets.cohort_files import read_sheet
+from datasets.marks import FIELDS, Marks
+from gdm_core.analysis.bouts import find_bouts
+from gdm_core.analysis.tables import csv
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.files import write_whole
+from gdm_core.labels import LabelModel, propose, unfamiliar_message
+from gdm_core.models.gdm.model import GDM
+from gdm_core.trials import Trials
 from gdm_studio.cli.models import resolve_latent
-from gdm_studio.cli.shared import add_recordings_options, print_json, read_recordings
-
-
-def add_label(commands: Any) -> None:
-    parser = commands.add_parser(
-        "label",
-        help="label every sample of all recordings from a few labelled clips",
-        description="MARKS is JSON from the Labelling tab, or a table (CSV, TSV, XLSX) with one row per clip: recording, "
-        "start, stop (frames, stop exclusive), label. Recordings without a clip are labelled too.",
-    )
-    parser.add_argument("marks", type=Path, help="labelled clips: JSON, or a table with recording, start, stop, label")
-    parser.add_argument("files", type=Path, nargs="+", help="recordings (poses or tables), or folders of them")
-    add_recordings_options(parser)
-    parser.add_argument("--states", type=int, default=8, metavar="K", help="number of states (default: 8)")
-    parser.add_argument("--latent", type=int, metavar="D", help="latent dimensions (default: 6, at most the channels)")
-    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="save the label model to FILE")
-    parser.add_argument("--tables", type=Path, metavar="FOLDER", help="write the labels of each recording as CSV")
-    parser.add_argument("--propose", type=int, default=3, metavar="N", help="clips to label next (default: 3)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(run=label)
+from gdm_studio.cli.shared import print_json, read_recordings
 
 
 def label(options: argparse.Namespace) -> int:
     """Fit a model and a label model to the labelled recordings, then label all recordings."""
-    from datasets import cohort_files
-    from gdm_core.analysis.bouts import find_bouts
-    from gdm_core.labels import LabelModel, propose, unfamiliar_message
-    from gdm_core.models.gdm.model import GDM
-    from gdm_core.trials import Trials
-
     if options.propose < 0:
         raise ConfigError(f"--propose is {options.propose}; it must be 0 or more.")
     marks = read_marks(options.marks)
@@ -121,9 +105,6 @@ def _print(result: dict[str, Any], n_recordings: int) -> None:
 
 def read_marks(path: Path) -> Any:
     """Read marks from a JSON file or a table."""
-    from datasets.cohort_files import read_sheet
-    from datasets.marks import FIELDS, Marks
-
     if path.suffix.lower() == ".json":
         try:
             return Marks.from_json(path.read_text())
@@ -143,11 +124,6 @@ def _write_table(
     names: tuple[str, ...],
     rate_hz: float,
 ) -> None:
-    import pandas as pd
-
-    from gdm_core.analysis.tables import csv
-    from gdm_core.files import write_whole
-
     table = pd.DataFrame({f"p {label}": proba[:, j] for j, label in enumerate(names)})
     table["label"] = [names[code] for code in predicted]
     table.insert(0, "frame", np.arange(len(table)))

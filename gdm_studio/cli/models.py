@@ -6,40 +6,20 @@ import argparse
 import sys
 from dataclasses import asdict
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from datasets import windows
+from gdm_core import __version__, load_model
+from gdm_core.analysis.tables import csv, states_table
 from gdm_core.errors import ConfigError
+from gdm_core.models.extrapolation import describe_extrapolation
 from gdm_core.models.latent import principal_components
-from gdm_core.models.parameters import Repeated
+from gdm_core.models.registry import available, build
 from gdm_core.trials import Trials
-from gdm_studio.cli.shared import Bar, add_data_options, add_scale_option, print_json, read_trials, summarise
-
-
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Add options for the model and its latent dimensions."""
-    parser.add_argument("--model", help="model name, see `gdm info` (default: gdm; for windows gdm-linear)")
-    add_latent_option(parser)
-
-
-def add_latent_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--latent",
-        type=int,
-        metavar="D",
-        help="latent dimensions, at most the number of channels (default: as many as the data have, for windows 6)",
-    )
-
-
-def add_repeats_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--repeats",
-        choices=get_args(Repeated),
-        default="auto",
-        help="'auto' leaves repeated values out of fits, 'keep' fits them (default: auto)",
-    )
+from gdm_studio.cli.shared import Bar, print_json, read_trials, summarise
 
 
 def resolve_latent(n_latent: int | None, trials: Trials, name: str) -> int:
@@ -53,45 +33,8 @@ def resolve_latent(n_latent: int | None, trials: Trials, name: str) -> int:
     return n_latent
 
 
-def add_fit(commands: Any) -> None:
-    parser = commands.add_parser("fit", help="fit a model to a file and save it")
-    add_data_options(parser)
-    add_scale_option(parser)
-    add_model_options(parser)
-    parser.add_argument("--states", type=int, default=4, metavar="K", help="number of states (default: 4)")
-    parser.add_argument("--temperature", type=float, metavar="TAU", help="temperature of the soft states")
-    parser.add_argument("--stickiness", type=stickiness, metavar="GAMMA", help="in [0, 1), or 'learn'")
-    add_repeats_option(parser)
-    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    parser.add_argument("--out", type=Path, default=Path("model.safetensors"), help="model file to write")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(run=fit)
-
-
-def add_predict(commands: Any) -> None:
-    parser = commands.add_parser(
-        "predict",
-        help="predict soft states with a saved model",
-        description="Writes a table: time (s), p_1..p_K, state (1..K, the most probable), entropy (0 to 1), and observed "
-        "(False for samples without any value) if values are missing.",
-    )
-    parser.add_argument("model", type=Path, help="model file written by `fit`")
-    add_data_options(parser)
-    add_scale_option(parser)
-    parser.add_argument("--out", type=Path, help="CSV to write (default: standard output)")
-    parser.add_argument("--json", action="store_true", help="print JSON: the table, or a summary with --out")
-    parser.set_defaults(run=predict)
-
-
-def stickiness(text: str) -> float | str:
-    """Parse a number or the word "learn"."""
-    return text if text == "learn" else float(text)
-
-
 def fit(options: argparse.Namespace) -> int:
     """Fit and save a model, and print a summary."""
-    from gdm_core.models.registry import build
-
     trials = summarise(read_trials(options), options)
     latent = resolve_latent(options.latent, trials, options.data.name)
     optional = {"temperature": options.temperature, "stickiness": options.stickiness}
@@ -132,13 +75,6 @@ def fit(options: argparse.Namespace) -> int:
 
 def predict(options: argparse.Namespace) -> int:
     """Write the soft states of every sample as a table."""
-    import pandas as pd
-
-    from datasets import windows
-    from gdm_core import load_model
-    from gdm_core.analysis.tables import csv, states_table
-    from gdm_core.models.extrapolation import describe_extrapolation
-
     model = load_model(options.model)
     model.raise_if_failed()
     if options.scale == "auto":
@@ -179,24 +115,12 @@ def predict(options: argparse.Namespace) -> int:
     return 0
 
 
-def add_info(commands: Any) -> None:
-    parser = commands.add_parser("info", help="describe the library or a saved model")
-    parser.add_argument("model", type=Path, nargs="?", help="model file written by `fit`")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=info)
-
-
 def info(options: argparse.Namespace) -> int:
     """Print versions and models, or the content of a model file."""
     if options.model is None:
-        from gdm_core import __version__
-        from gdm_core.models.registry import available
-
         packages = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
         found: dict[str, Any] = {"version": __version__, "models": list(available()), "packages": packages}
     else:
-        from gdm_core import load_model
-
         model = load_model(options.model)
         found = {
             "family": model.family,

@@ -1,4 +1,4 @@
-"""Shared by commands: options, reading recordings, the progress bar, worker processes and JSON output."""
+"""Shared by commands: reading recordings, the progress bar, worker processes and JSON output."""
 
 from __future__ import annotations
 
@@ -9,76 +9,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any
 
 import numpy as np
 
+from datasets import cohort_files, tables, windows
+from datasets.cohort_files import PathOrFile
+from datasets.readers.transforms import find_skewed, find_turns, is_composition
+from datasets.tables import Role, Table
+from gdm_core.analysis.time_scale import ScaleChoice, choose_scale
+from gdm_core.engine import Engine
 from gdm_core.engine.estimate import Estimate, format_duration
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.text import first_of, for_json
-
-if TYPE_CHECKING:
-    from datasets.cohort_files import PathOrFile
-    from datasets.tables import Role, Table
-    from gdm_core.analysis.time_scale import ScaleChoice
-    from gdm_core.engine import Engine
-    from gdm_core.trials import Trial, Trials
-
-NONE = "none"
-
-
-def add_data_options(parser: argparse.ArgumentParser) -> None:
-    """Add options for the table and how to read it."""
-    parser.add_argument(
-        "data", type=Path, help="CSV, TSV, Parquet, NPZ, NPY or XLSX: a row per sample, a column per channel"
-    )
-    parser.add_argument(
-        "--columns", type=split_names, help="channels, comma-separated, in the order of the file (default: guessed)"
-    )
-    parser.add_argument(
-        "--trial-column", metavar="NAME", help=f"column that identifies trials, or '{NONE}' (default: guessed)"
-    )
-    parser.add_argument(
-        "--rate", type=float, metavar="HZ", help="samples per second (default: from a time column, else 1)"
-    )
-    parser.add_argument("--log", type=split_names, default=[], help="channels to fit as logarithms, comma-separated")
-    parser.add_argument("--keep-angles", action="store_true", help="do not fit angles as cosine and sine")
-    parser.add_argument("--log-ratio", action="store_true", help="fit all channels as log-ratios, for parts of a whole")
-    add_answer_option(parser)
-    parser.add_argument("--sheet", help="sheet of a workbook (default: the first with numbers)")
-
-
-def add_answer_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that answers questions about a file."""
-    parser.add_argument(
-        "--answer", action="append", default=[], type=_split_answer, metavar="KEY=ANSWER",
-        help="answer to a question about the file, such as unit=ms; the error message about it names the choices",
-    )  # fmt: skip
-
-
-def _split_answer(text: str) -> tuple[str, str]:
-    key, sign, answer = text.partition("=")
-    if not sign:
-        raise argparse.ArgumentTypeError(f"{text!r} has no '='; write KEY=ANSWER, such as unit=ms")
-    return key.strip(), answer.strip()
-
-
-def add_scale_option(parser: argparse.ArgumentParser, default: str = "samples") -> None:
-    """Add the option for the time scale of states."""
-    parser.add_argument(
-        "--scale",
-        default=default,
-        metavar="SECONDS",
-        help="fit windows of this length, for activities instead of short movements; 'samples' fits samples, 'auto' compares both "
-        f"(default: {default})",
-    )
+from gdm_core.trials import Trial, Trials
+from gdm_studio.cli.options import NONE
 
 
 def choose_time_scale(trials: Trials, options: argparse.Namespace) -> ScaleChoice:
     """Set `--scale` to the recommended one and print the reason to stderr."""
-    from gdm_core.analysis.time_scale import choose_scale
-
     choice = choose_scale(trials)
     print(*choice.sentences, file=sys.stderr)
     options.scale = "samples" if choice.scale is None else f"{choice.scale / trials[0].rate_hz:.6g}"
@@ -87,8 +36,6 @@ def choose_time_scale(trials: Trials, options: argparse.Namespace) -> ScaleChoic
 
 def summarise(trials: Trials, options: argparse.Namespace) -> Trials:
     """Return recordings at the chosen time scale, and set defaults of the model that suit it."""
-    from datasets import windows
-
     if options.scale == "auto":
         choose_time_scale(trials, options)
     defaults: dict[str, Any] = {"model": "gdm", "models": ["gdm", "arhmm-sticky"]}
@@ -110,22 +57,8 @@ def summarise(trials: Trials, options: argparse.Namespace) -> Trials:
     return trials
 
 
-def add_recordings_options(parser: argparse.ArgumentParser) -> None:
-    """Add options for reading files of recordings."""
-    parser.add_argument("--rate", type=float, metavar="HZ", help="samples per second (default: from the files)")
-    add_answer_option(parser)
-    parser.add_argument(
-        "--features",
-        choices=["egocentric", "keypoints"],
-        default="egocentric",
-        help="features of poses (default: egocentric)",
-    )
-
-
 def read_recordings(paths: list[PathOrFile], options: argparse.Namespace) -> dict[str, Trial]:
     """Read recordings and print notes on filled body parts to stderr."""
-    from datasets import cohort_files
-
     notes: list[str] = []
     found = cohort_files.read_recordings(paths, options.rate, options.features, notes, dict(options.answer))
     for note in notes:
@@ -133,19 +66,11 @@ def read_recordings(paths: list[PathOrFile], options: argparse.Namespace) -> dic
     return found
 
 
-def split_names(text: str) -> list[str]:
-    """Split comma-separated names."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def read_trials(options: argparse.Namespace, channels: Sequence[str] = ()) -> Trials:
     """Read the table and print to stderr how its columns were interpreted.
 
     channels   channels of a fitted model, whose angles are fitted here too
     """
-    from datasets import tables
-    from datasets.readers.transforms import find_skewed, find_turns, is_composition
-
     table = tables.read(options.data, sheet=options.sheet, answers=dict(options.answer))
     roles = _roles(table, options.columns, options.trial_column)
     angles = find_turns(channels) if channels or options.keep_angles else None
@@ -162,8 +87,6 @@ def read_trials(options: argparse.Namespace, channels: Sequence[str] = ()) -> Tr
 
 def _roles(table: Table, columns: list[str] | None, trial_column: str | None) -> dict[str, Role]:
     """Return the guessed roles, overridden by the options."""
-    from datasets.tables import Role
-
     for name in [*(columns or []), *([trial_column] if trial_column and trial_column != NONE else [])]:
         if name not in table.columns:
             raise ConfigError(f"{table.name} has no column {name!r}; it has {', '.join(table.columns[:20])}.")
@@ -185,7 +108,6 @@ def _roles(table: Table, columns: list[str] | None, trial_column: str | None) ->
 
 def _describe_reading(table: Table, roles: dict[str, Role], trials: Trials) -> list[str]:
     """Return a sentence on the role of each column, and the reader's notes."""
-    from datasets.tables import Role
 
     def columns_with(role: Role) -> str:
         return ", ".join(name for name, its in roles.items() if its is role)
@@ -214,9 +136,9 @@ _LINE_SECONDS = 5.0  # in a log file, where each update adds a line
 class Bar:
     """Progress bar on stderr: redrawn on a terminal, an occasional line elsewhere."""
 
-    def __init__(self, label: str, total: int, stream: TextIO | None = None) -> None:
+    def __init__(self, label: str, total: int) -> None:
         self.label, self.total = label, max(total, 1)
-        self._stream = stream or sys.stderr
+        self._stream = sys.stderr
         self._live = self._stream.isatty()
         self._estimate = Estimate()
         self._estimate.left_s(0, self.total)
@@ -249,11 +171,6 @@ class Bar:
 START_S = 300.0  # to start the worker processes on a busy machine
 
 
-def add_jobs_option(parser: argparse.ArgumentParser, about: str = "worker processes") -> None:
-    """Add the option for the number of worker processes."""
-    parser.add_argument("--jobs", type=int, default=1, help=f"{about} (default: 1)")
-
-
 def require_positive(**counts: int) -> None:
     """Raise ConfigError for a count below 1."""
     for name, count in counts.items():
@@ -274,8 +191,6 @@ def open_engine(label: str, total: int, jobs: int) -> Iterator[tuple[Engine | No
         if jobs == 1:
             yield None, progress
             return
-        from gdm_core.engine import Engine
-
         os.environ["GDM_WORKERS"] = str(jobs)  # for local processes; an external cluster keeps its size
         with Engine() as engine:
             engine.start().result(START_S)

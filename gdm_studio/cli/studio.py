@@ -6,30 +6,13 @@ import argparse
 import os
 import platform
 import sys
-from typing import Any
 from urllib.parse import urlsplit
 
+from datasets.storage import StorageError, cache_dir
+from gdm_core.engine.spec import code_version
 from gdm_core.errors import ConfigError
 from gdm_core.files import write_whole
 from gdm_studio.paths import APP
-
-PORT = 8501
-
-
-def add_studio(commands: Any) -> None:
-    parser = commands.add_parser(
-        "studio",
-        help="open the dashboard",
-        description="Serves the dashboard. Options after -- are passed to Streamlit, such as -- --server.baseUrlPath=gdm.",
-    )
-    parser.add_argument("--port", type=int, default=PORT, help=f"port of the web server (default: {PORT})")
-    parser.add_argument(
-        "--address",
-        default="localhost",
-        help="address to listen on; 0.0.0.0 for all network interfaces (default: localhost)",
-    )
-    parser.add_argument("streamlit", nargs="*", metavar="-- option", help="options for Streamlit")
-    parser.set_defaults(run=studio)
 
 
 def studio(options: argparse.Namespace) -> int:
@@ -46,9 +29,6 @@ def studio(options: argparse.Namespace) -> int:
 
 def prepare() -> None:
     """Compile loops if this version has not done so, because a first fit would wait for it."""
-    from datasets.storage import StorageError, cache_dir
-    from gdm_core.engine.spec import code_version
-
     try:
         note = cache_dir("compiled") / "prepared"
     except StorageError as error:
@@ -63,23 +43,6 @@ def prepare() -> None:
         print(f"\rPreparing, once: {share:4.0%}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     write_whole(note, version.encode())
-
-
-def add_workers(commands: Any) -> None:
-    parser = commands.add_parser(
-        "workers",
-        help="run fits for a Dask scheduler",
-        description="Runs single-threaded Dask workers for a scheduler (`dask scheduler`). They wait until it starts, and "
-        "end with it.",
-    )
-    parser.add_argument("scheduler", help="address of the scheduler, such as tcp://10.0.0.5:8786")
-    parser.add_argument(
-        "--workers", type=int, help="number of workers (default: one per core, each with at least 1 GiB)"
-    )
-    parser.add_argument(
-        "--memory", help="memory limit of each worker, such as 4GiB (default: an equal share of 70%% of the memory)"
-    )
-    parser.set_defaults(run=workers)
 
 
 def workers(options: argparse.Namespace) -> int:

@@ -7,101 +7,32 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from datasets import cohort_files
+from gdm_core.analysis.tables import csv
 from gdm_core.errors import ConfigError, DataError
-from gdm_studio.cli.models import add_model_options, resolve_latent
-from gdm_studio.cli.shared import (
-    add_recordings_options,
-    add_scale_option,
-    print_json,
-    read_recordings,
-    split_names,
-    summarise,
-)
-
-if TYPE_CHECKING:
-    from gdm_core.study import Study
-    from gdm_core.study.finding import Finding
+from gdm_core.files import write_whole
+from gdm_core.models.registry import build
+from gdm_core.study import Study
+from gdm_core.study.crop import Crop, crop_recordings
+from gdm_core.study.finding import Finding, answer_question, follow_up
+from gdm_core.study.fitting import RATES_ALIKE
+from gdm_core.study.methods import write_methods
+from gdm_core.study.question import Question
+from gdm_core.study.sheet import match_sheet
+from gdm_core.study.tables import to_prism, to_wide
+from gdm_core.study.text import format_p
+from gdm_core.trials import Trials
+from gdm_studio.cli.models import resolve_latent
+from gdm_studio.cli.shared import print_json, read_recordings, summarise
 
 FOLLOWING = ("confounds", "means", "equivalence", "pairs")  # tables in the JSON result
 FLOW = ("distance", "unit", "z", "p", "n", "sizes", "notes")  # its part on the flow test
 
 
-def add_study(commands: Any) -> None:
-    parser = commands.add_parser(
-        "study",
-        help="compare groups of recordings, with their conditions in a sheet",
-        description="Fits one model to all recordings (or uses states from another tool) and compares groups with animals "
-        "as units: the flow test, then an effect, an interval and a permutation test for each state.",
-    )
-    parser.add_argument(
-        "sheet", type=Path, help="CSV or XLSX with columns for file, animal and conditions; or a saved study"
-    )
-    parser.add_argument("files", type=Path, nargs="*", help="recordings (poses or tables), or folders of them")
-    parser.add_argument(
-        "--labels", action="store_true", help="the files contain states from another tool, not recordings"
-    )
-    parser.add_argument("--page", help="sheet of a workbook (default: the first)")
-    add_recordings_options(parser)
-    add_scale_option(parser)
-    add_model_options(parser)
-    parser.add_argument("--states", type=int, default=8, metavar="K", help="number of states (default: 8)")
-    parser.add_argument("--between", type=split_names, help="column that defines the groups; two for two factors")
-    parser.add_argument(
-        "--measure", default="usage", help="usage, bouts, mean_bout_s, transitions, ... (default: usage)"
-    )
-    parser.add_argument("--unit", default="animal", help="column that identifies the units (default: animal)")
-    parser.add_argument("--within", help="column that identifies paired sessions")
-    parser.add_argument("--blocks", help="permute units only within the values of this column")
-    parser.add_argument("--covariates", type=split_names, default=[], help="columns to regress out first")
-    parser.add_argument(
-        "--planned",
-        type=split_names,
-        default=[],
-        help="columns that may follow from the groups, to adjust for as planned",
-    )
-    parser.add_argument(
-        "--pool-levels", action="store_true", help="test any difference between doses instead of their trend"
-    )
-    parser.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="COLUMN=VALUE",
-        help="use only these recordings; repeat to combine conditions",
-    )
-    parser.add_argument("--permutations", type=int, default=10_000, help="number of permutations (default: 10000)")
-    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    parser.add_argument(
-        "--counts", action="store_true",
-        help="flow test of transition counts instead of rates; recordings must have equal length",
-    )  # fmt: skip
-    parser.add_argument("--first", type=float, metavar="MINUTES", help="use the first minutes of each recording")
-    parser.add_argument("--start", metavar="COLUMN", help="column with the time to start from, in minutes")
-    parser.add_argument("--stop", metavar="COLUMN", help="column with the time to stop at, in minutes")
-    parser.add_argument("--equal-length", action="store_true", help="cut all recordings to the length of the shortest")
-    parser.add_argument(
-        "--non-wear", type=float, metavar="MINUTES", help="leave out stretches of at least MINUTES without movement"
-    )
-    parser.add_argument(
-        "--save", type=Path, metavar="FILE", help="save the study to FILE, which can be passed as SHEET later"
-    )
-    parser.add_argument(
-        "--tables",
-        type=Path,
-        metavar="FOLDER",
-        help="write measures, bouts, transitions and results as CSV, also in wide layouts for R and Prism",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(run=study)
-
-
 def study(options: argparse.Namespace) -> int:
     """Open or fit a study, compare its groups and print the result."""
-    from gdm_core.study.methods import write_methods
-    from gdm_core.study.text import format_p
-
     current = _open_study(options)
     for note in current.notes:
         print(note, file=sys.stderr)
@@ -148,9 +79,6 @@ def study(options: argparse.Namespace) -> int:
 
 def _collect_tables(current: Study, finding: Finding) -> dict[str, Any]:
     """Return the tables of a finding by file name."""
-    from gdm_core.study.finding import follow_up
-    from gdm_core.study.tables import to_prism, to_wide
-
     found = {
         "comparison": finding.table,
         "unadjusted": finding.unadjusted,
@@ -177,14 +105,6 @@ def _describe_follow_up(follow: Mapping[str, Any]) -> list[str]:
 
 def _open_study(options: argparse.Namespace) -> Study:
     """Open the saved study, or fit one to the files."""
-    from datasets import cohort_files
-    from gdm_core.models.registry import build
-    from gdm_core.study import Study
-    from gdm_core.study.crop import Crop, crop_recordings
-    from gdm_core.study.fitting import RATES_ALIKE
-    from gdm_core.study.sheet import match_sheet
-    from gdm_core.trials import Trials
-
     if not options.files:
         if options.sheet.suffix.lower() in (".csv", ".tsv", ".txt", ".xlsx", ".parquet"):
             raise ConfigError(f"{options.sheet} is a sheet; add the files of its recordings.")
@@ -234,9 +154,6 @@ def _open_study(options: argparse.Namespace) -> Study:
 
 def _answer(current: Study, options: argparse.Namespace) -> Finding:
     """Return the finding of the question in the options."""
-    from gdm_core.study.finding import answer_question
-    from gdm_core.study.question import Question
-
     where: dict[str, Any] = {}
     for given in options.where:
         column, equals, value = given.partition("=")
@@ -254,9 +171,6 @@ def _answer(current: Study, options: argparse.Namespace) -> Finding:
 
 
 def _write_tables(folder: Path, current: Study, found: Mapping[str, Any]) -> None:
-    from gdm_core.analysis.tables import csv
-    from gdm_core.files import write_whole
-
     tables = {"measures": current.measures(), "bouts": current.bouts(), "changes": current.transitions(), **found}
     for name, table in tables.items():
         write_whole(folder / f"{name}.csv", csv(table))

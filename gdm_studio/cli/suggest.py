@@ -3,66 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gdm_studio.cli.models import add_latent_option, add_repeats_option, resolve_latent
-from gdm_studio.cli.shared import (
-    add_data_options,
-    add_jobs_option,
-    add_scale_option,
-    choose_time_scale,
-    open_engine,
-    print_json,
-    read_trials,
-    require_positive,
-    split_names,
-    summarise,
-)
-
-if TYPE_CHECKING:
-    from gdm_core.analysis.time_scale import ScaleChoice
-
-
-def add_suggest(commands: Any) -> None:
-    parser = commands.add_parser(
-        "suggest",
-        help="recommend a time scale, a model and its number of states",
-        description="Fits two halves of the data and scores each fit on the other half. Finished fits are cached, so a "
-        "suggestion that was stopped continues.",
-    )
-    add_data_options(parser)
-    add_scale_option(parser, "auto")
-    parser.add_argument(
-        "--models",
-        type=split_names,
-        help="models to compare, see `gdm info` (default: gdm,arhmm-sticky; for windows gdm-linear)",
-    )
-    add_latent_option(parser)
-    add_repeats_option(parser)
-    parser.add_argument(
-        "--states", type=counts, default=list(range(1, 10)), metavar="K", help="such as 1-9 or 2,4,8 (default: 1-9)"
-    )
-    parser.add_argument("--seeds", type=int, default=1, help="fits of each half and setting (default: 1)")
-    add_jobs_option(parser)
-    parser.add_argument("--json", action="store_true", help="print the recommendation and scores as JSON")
-    parser.set_defaults(run=suggest)
-
-
-def counts(text: str) -> list[int]:
-    """Parse "2-4,8" as [2, 3, 4, 8]."""
-    found: list[int] = []
-    for part in split_names(text):
-        first, _, last = part.partition("-")
-        found.extend(range(int(first), int(last or first) + 1))
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} has no number; expected something like 2-6 or 2,4,8")
-    return list(dict.fromkeys(found))
+from datasets import windows
+from gdm_core.analysis.time_scale import ScaleChoice
+from gdm_core.engine import suggest as suggesting
+from gdm_studio.cli.models import resolve_latent
+from gdm_studio.cli.shared import choose_time_scale, open_engine, print_json, read_trials, require_positive, summarise
 
 
 def suggest(options: argparse.Namespace) -> int:
     """Print the recommendation with the score of every setting."""
-    from gdm_core.engine import suggest as suggesting
-
     require_positive(jobs=options.jobs, seeds=options.seeds)
     recordings = read_trials(options)
     if options.scale == "auto":
@@ -99,8 +50,6 @@ def suggest(options: argparse.Namespace) -> int:
 
 def _suggest_windows(choice: ScaleChoice, n_channels: int, options: argparse.Namespace) -> int:
     """Print the time scale and its settings: held-out scores of windows, which overlap, favour one state."""
-    from datasets import windows
-
     n_latent = min(windows.N_LATENT, len(windows.SUMMARIES) * n_channels)
     settings = {"n_states": choice.n_states, "n_latent": n_latent}
     if options.json:

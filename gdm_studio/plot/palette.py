@@ -177,42 +177,24 @@ def text_colour(colour: str) -> str:
 
 # Figures refer to theme colours by name, such as "$ink". The browser fills in the current theme, and `resolve` does so for
 # notebooks and files.
-TOKENS: dict[str, dict[str, str]] = {
-    "light": {
-        "ink": "#1d1f27",
-        "muted": "#5d6172",
-        "faint": "#9ba0ae",
-        "grid": "#e8eaf0",
-        "line": "#cfd3dd",
-        "surface": "#ffffff",
-        "undecided": "",
-        "ground": "#fafafc",
-        "accent": "#17789f",
-        "good": "#18794e",
-        "bad": "#b3372f",
-        "band": "rgba(23,120,159,0.18)",
-        "band2": "rgba(23,120,159,0.30)",
-        "band0": "rgba(23,120,159,0)",
-        "clear": "rgba(0,0,0,0)",
-    },
-    "dark": {
-        "ink": "#e8e9ee",
-        "muted": "#a3a8b8",
-        "faint": "#6c7284",
-        "grid": "#272b34",
-        "line": "#3b404c",
-        "surface": "#1a1d23",
-        "undecided": "#6c6f79",  # below faint colours of states; "" for the surface
-        "ground": "#14161b",
-        "accent": "#46a0b5",
-        "good": "#5cc596",
-        "bad": "#f0897f",
-        "band": "rgba(95,183,201,0.18)",
-        "band2": "rgba(95,183,201,0.32)",
-        "band0": "rgba(95,183,201,0)",
-        "clear": "rgba(0,0,0,0)",
-    },
+_TOKENS = {  # light, dark
+    "ink": ("#1d1f27", "#e8e9ee"),
+    "muted": ("#5d6172", "#a3a8b8"),
+    "faint": ("#9ba0ae", "#6c7284"),
+    "grid": ("#e8eaf0", "#272b34"),
+    "line": ("#cfd3dd", "#3b404c"),
+    "surface": ("#ffffff", "#1a1d23"),
+    "undecided": ("", "#6c6f79"),  # below faint colours of states; "" for the surface
+    "ground": ("#fafafc", "#14161b"),
+    "accent": ("#17789f", "#46a0b5"),
+    "good": ("#18794e", "#5cc596"),
+    "bad": ("#b3372f", "#f0897f"),
+    "band": ("rgba(23,120,159,0.18)", "rgba(95,183,201,0.18)"),
+    "band2": ("rgba(23,120,159,0.30)", "rgba(95,183,201,0.32)"),
+    "band0": ("rgba(23,120,159,0)", "rgba(95,183,201,0)"),
+    "clear": ("rgba(0,0,0,0)", "rgba(0,0,0,0)"),
 }
+TOKENS = {theme: {name: pair[i] for name, pair in _TOKENS.items()} for i, theme in enumerate(("light", "dark"))}
 
 
 def over_undecided(colour: str, theme: str) -> str:

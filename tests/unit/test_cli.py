@@ -86,7 +86,7 @@ def test_windows_are_fitted_and_states_return_to_samples(capsys, csv, tmp_path):
 
 def test_automatic_scale_suits_fit_and_is_suggested(capsys, csv, tmp_path, monkeypatch):
     found = SimpleNamespace(scale=21, n_states=4, sentences=("Use windows of 4.2 s.", "That is clear."))
-    monkeypatch.setattr("gdm_core.analysis.time_scale.choose_scale", lambda trials: found)
+    monkeypatch.setattr("gdm_studio.cli.shared.choose_scale", lambda trials: found)
     _, fitted = run_json(capsys, "fit", csv, "--trial-column", "none", "--scale", "auto", "--out", tmp_path / "model")
     assert fitted["model"] == "gdm-linear"
     assert fitted["samples"] == 150

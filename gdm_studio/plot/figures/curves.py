@@ -162,12 +162,10 @@ def sweep(
     height: int = 280,
     caption: str = "The line is the mean over seeds, the band one standard deviation, each dot one fit.",
     joined: bool = True,
-    score_range: tuple[float, float] | None = None,
 ) -> Figure:
     """Draw scores [settings, seeds] of named models against a setting, and constant baselines.
 
-    joined       connect settings by lines; False for unordered settings such as trials
-    score_range  range of the vertical axis; None to fit the data
+    joined   connect settings by lines; False for unordered settings such as trials
     """
     x = np.asarray(setting, np.float32)
     styles = _styles(list(scores))
@@ -206,14 +204,14 @@ def sweep(
         dashed = {"color": "$faint", "width": THIN, "dash": "dash"}
         shapes.append(shape("line", (0, 1), (value, value), line=dashed, xref="paper"))
         marks.append(note(name, 0, value, xref="paper", yref="y", xanchor="left", yanchor="bottom", font=SMALL))
-    everything = [np.asarray(v, np.float32) for v in (*scores.values(), *(lines or {}).values(), *(score_range or ()))]
+    everything = [np.asarray(v, np.float32) for v in (*scores.values(), *(lines or {}).values())]
     _separate_labels(marks, everything, height)
     alt = f"{score_name or 'Score'} against {setting_name} for {', '.join(scores)}."
     ticks = x.tolist() if len(x) <= 14 else None
     along = axis(setting_name, type="linear", tickvals=ticks, showgrid=False, **_range_of(x, joined))
     right = min(150, max(90, 7 * max(map(len, scores), default=0)))
     place: Dict = {"shapes": shapes, "annotations": marks, "margin": {"l": 8, "r": right, "t": 8, "b": 8}}
-    return figure(traces, caption, alt, height, xaxis=along, yaxis=axis(score_name, range=score_range), **place)
+    return figure(traces, caption, alt, height, xaxis=along, yaxis=axis(score_name), **place)
 
 
 def heat(
