@@ -172,10 +172,8 @@ class Trial:
         channels = tuple(self.channels) or default_channels(y.shape[1])
         if len(channels) != y.shape[1]:
             raise DataError(f"Trial {self.name!r} has {y.shape[1]} channels but {len(channels)} channel names.")
-        object.__setattr__(self, "y", y)
-        object.__setattr__(self, "rate_hz", float(self.rate_hz))
-        object.__setattr__(self, "start_seconds", float(self.start_seconds))
-        object.__setattr__(self, "channels", channels)
+        seconds = float(self.start_seconds)
+        vars(self).update(y=y, rate_hz=float(self.rate_hz), start_seconds=seconds, channels=channels)
         self._set_optional("labels", np.int64, ())
         self._set_optional("position", np.float32, (2,))
         self._set_optional("segments", np.int64, ())
@@ -191,7 +189,7 @@ class Trial:
         if not fits or any(want not in (None, got) for want, got in zip(tail, array.shape[1:], strict=True)):
             expected = ", ".join([str(self.n_samples), *("K" if want is None else str(want) for want in tail)])
             raise DataError(f"Trial {self.name!r}: {attribute} has shape {array.shape}; expected [{expected}].")
-        object.__setattr__(self, attribute, array)
+        vars(self)[attribute] = array
 
     @property
     def n_samples(self) -> int:
@@ -250,17 +248,14 @@ class Trials:
         trials = tuple(self.trials)
         if not trials:
             raise DataError(f"Trials {self.name!r} is empty; at least one trial is needed.")
-        widths = {trial.n_channels for trial in trials}
-        if len(widths) > 1:
-            first = next(t for t in trials if t.n_channels != trials[0].n_channels)
-            raise DataError(
-                f"Trials {self.name!r}: {trials[0].name!r} has {trials[0].n_channels} channels but "
-                f"{first.name!r} has {first.n_channels}. All trials need the same channels in the same order."
-            )
         for other in trials[1:]:
+            if other.n_channels != trials[0].n_channels:
+                raise DataError(
+                    f"Trials {self.name!r}: {trials[0].name!r} has {trials[0].n_channels} channels but "
+                    f"{other.name!r} has {other.n_channels}. All trials need the same channels in the same order."
+                )
             check_alike(repr(trials[0].name), trials[0].channels, trials[0].rate_hz, other)
-        object.__setattr__(self, "trials", trials)
-        object.__setattr__(self, "label_names", tuple(self.label_names))
+        vars(self).update(trials=trials, label_names=tuple(self.label_names))
 
     def __len__(self) -> int:
         return len(self.trials)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdm_core.arrays import Array, Float, Ints, Values
+from gdm_core.arrays import Array, Float, Values
 from gdm_core.maths.gaps import interpolate_gaps, stretches
 
 _STRETCHES = 4  # of an excerpt
@@ -75,33 +75,18 @@ class Rows:
         age = torch.minimum(self.age[index], torch.arange(size, device=self.device).repeat(_STRETCHES))
         return self.select(index, age=age, n_scored=len(index), lengths=(size,) * _STRETCHES)
 
-    @classmethod
-    def from_arrays(
-        cls,
-        y: Values,
-        past: Values | None,
-        age: Ints,
-        lengths: tuple[int, ...],
-        device: torch.device,
-        dtype: torch.dtype = torch.float32,
-    ) -> Rows:
-        """Return scored rows of observations [..., N] with NaN for missing; `past` is None if nothing is missing."""
+    def draw(self, length: int, n_windows: int, context: int, generator: torch.Generator, after: int = 0) -> Rows:
+        """Return random windows, with `context` unscored rows before and `after` rows after each.
 
-        def tensor(array: Values) -> Tensor:
-            flat = np.ascontiguousarray(array.reshape(age.size, -1))
-            return torch.as_tensor(flat, dtype=dtype, device=device)
-
-        missing = np.isnan(y)
-        observed = tensor(y if past is None else np.where(missing, 0.0, y))
-        return cls(
-            y=observed,
-            known=None if past is None else tensor(~missing),
-            past=observed if past is None else tensor(past),
-            age=torch.as_tensor(age.reshape(-1), device=device),
-            scored=None,
-            n_scored=age.size,
-            lengths=lengths,
-        )
+        Rows outside the data are padding: unscored, with age -1.
+        """
+        total, offsets = len(self), torch.arange(-context, length + after, device=self.device)
+        jitter = int(torch.randint(length, (1,), generator=generator, device=generator.device))
+        chosen = torch.randint(-(-total // length) + 1, (n_windows,), generator=generator, device=generator.device)
+        index = (chosen.to(self.device) * length - jitter)[:, None] + offsets  # [W, L]
+        outside = (index < 0) | (index >= total)
+        scored = (((offsets >= 0) & (offsets < length)) & ~outside).float().flatten()
+        return self.windows(index.clamp(0, total - 1), outside, scored)
 
 
 def make_rows(
@@ -111,9 +96,18 @@ def make_rows(
     fill: Callable[[Values], Values] = interpolate_gaps,
 ) -> Rows:
     """Return the rows of standardised trials [T, N]; `fill` estimates the missing entries of a trial."""
-    joined, lengths = np.concatenate(ys), tuple(len(y) for y in ys)
-    past = np.concatenate([fill(y) for y in ys]) if np.isnan(joined).any() else None
-    return Rows.from_arrays(joined, past, np.concatenate([np.arange(n) for n in lengths]), lengths, device, dtype)
+
+    def tensor(array: Values) -> Tensor:
+        return torch.as_tensor(np.ascontiguousarray(array), dtype=dtype, device=device)
+
+    y, lengths = np.concatenate(ys), tuple(map(len, ys))
+    age = torch.as_tensor(np.concatenate([np.arange(n) for n in lengths]), device=device)
+    missing = np.isnan(y)
+    if not missing.any():
+        observed = tensor(y)
+        return Rows(observed, None, observed, age, None, len(y), lengths)
+    past = tensor(np.concatenate([fill(one) for one in ys]))
+    return Rows(tensor(np.where(missing, 0.0, y)), tensor(~missing), past, age, None, len(y), lengths)
 
 
 def shift(values: Tensor, by: int) -> Tensor:
@@ -125,28 +119,3 @@ def shift(values: Tensor, by: int) -> Tensor:
 
 def as_numpy(tensor: Tensor) -> Array:
     return tensor.numpy(force=True).astype(np.float32, copy=False)
-
-
-class WindowSampler:
-    """Random windows of rows, with `context` unscored rows before and `after` rows after each."""
-
-    def __init__(
-        self, rows: Rows, length: int, n_windows: int, context: int, generator: torch.Generator, after: int = 0
-    ) -> None:
-        self.rows, self.length, self.n_windows = rows, length, n_windows
-        self.generator = generator
-        offsets = torch.arange(-context, length + after)
-        self._offsets = offsets.to(rows.device)
-        self._scored = ((offsets >= 0) & (offsets < length)).float().repeat(n_windows).to(rows.device)
-
-    def draw(self) -> Rows:
-        """Draw one batch. Rows outside the data are padding: unscored, with age -1."""
-        total = len(self.rows)
-        count = (total + self.length - 1) // self.length
-        jitter = int(torch.randint(self.length, (1,), generator=self.generator, device=self.generator.device))
-        chosen = torch.randint(count + 1, (self.n_windows,), generator=self.generator, device=self.generator.device)
-        starts = chosen.to(self._offsets.device) * self.length - jitter
-        index = starts[:, None] + self._offsets  # [W, L]
-        outside = (index < 0) | (index >= total)
-        scored = torch.where(outside.reshape(-1), 0.0, self._scored)
-        return self.rows.windows(index.clamp(0, total - 1), outside, scored)

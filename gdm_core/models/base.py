@@ -27,14 +27,13 @@ from gdm_core.maths.angles import find_angles
 from gdm_core.maths.gaps import gap_factors, spread_stretches
 from gdm_core.maths.spikes import find_new_spikes
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.collapse import find_collapsed, may_have_collapsed
 from gdm_core.models.estimator import Estimator
 from gdm_core.models.extrapolation import describe_extrapolation
 from gdm_core.models.latent import principal_components
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
 from gdm_core.models.progress import Progress, Status
-from gdm_core.models.scaling import BASELINE_MARGIN, prepare, score_baseline
+from gdm_core.models.scaling import BASELINE_MARGIN, find_collapsed, may_have_collapsed, prepare, score_baseline
 from gdm_core.text import first_of, plural
 from gdm_core.trials import Recording, Recordings, Trial, Trials, TrialsLike, as_trials, is_single
 
@@ -190,7 +189,7 @@ class StateModel(Estimator, ABC):
         yield from self._run(self._fit(ys), ys, finish, start, calibrate)
 
     def _run(
-        self, steps: Iterator[Progress], ys: list[Array], finish: bool, start: bool = False, calibrate: bool = True
+        self, steps: Iterator[Progress], ys: list[Array], finish: bool, start: bool, calibrate: bool
     ) -> Iterator[Progress]:
         """Time and record the steps of a fit, then score it and calibrate its forecasts on `ys`."""
         self.history_, self.calibration_, self.elbo_ = (), None, float("nan")

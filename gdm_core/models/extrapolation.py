@@ -17,15 +17,13 @@ def find_extrapolation(center: Values, scale: Values, trials: Trials) -> str:
 
     center, scale   [N] mean and standard deviation of the training data
     """
-    far = np.zeros(trials.n_channels)
-    for j in range(trials.n_channels):
+    worst, found = 0.0, ""
+    for j, name in enumerate(trials[0].channels):
         off = np.abs(_known(trials, j) - center[j])
-        if len(off) and (off > _FAR * scale[j]).mean() > _LEAST_SHARE:
-            far[j] = off.max() / scale[j] if scale[j] else np.inf
-    if not far.any():
-        return ""
-    j = int(far.argmax())
-    return f"up to {far[j]:.1f} standard deviations from the fitted mean of {trials[0].channels[j]}"
+        far = off.max(initial=0.0) / scale[j] if scale[j] else np.inf
+        if len(off) and (off > _FAR * scale[j]).mean() > _LEAST_SHARE and far > worst:
+            worst, found = far, f"up to {far:.1f} standard deviations from the fitted mean of {name}"
+    return found
 
 
 def describe_extrapolation(center: Values, scale: Values, trials: Trials, what: str = "Values") -> str:

@@ -14,6 +14,10 @@ from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.trials import Trials
 
 BASELINE_MARGIN = 0.1  # nats per sample and channel that a fit may lose to the baseline
+# A state has collapsed if its noise is below both in some direction. Noise-free data stay above the second.
+_LEAST_OF_STEPS, _LEAST_SUM = 1e-6, 5e-3  # share of the variance of steps, and the same times the samples of the state
+_LEAST_OF_NOISE = 1e-3  # share of the noise of all states
+_LEAST_USAGE = 20.0  # samples; the prior determines the noise of unused states
 _BLOCK_ROWS = 65_536
 # Channels that vary less are constant: relative to their centre, and at all.
 _LEAST_RELATIVE = {"float32": 1e-6, "float64": 1e-13}
@@ -118,3 +122,28 @@ def score_baseline(scaler: Scaler, factors: FactorModel, ys: list[Array], noise_
         variance = np.concatenate([first_noise[None], np.tile(noise, (len(before), 1))])
         total -= 0.5 * float(np.nansum((y - mean) ** 2 / variance + np.log(variance) + LOG_2PI))
     return total / max(int(np.isfinite(joined).any(axis=1).sum()), 1)
+
+
+def may_have_collapsed(noise: Float) -> bool:
+    """Return whether the noise [K, D, D] of any state is much smaller than that of all."""
+    return bool((_smallest(noise, noise.sum(axis=0)) < _LEAST_OF_NOISE).any())  # the mean is at most the sum
+
+
+def find_collapsed(noise: Float, usage: Float, steps: Float) -> int | None:
+    """Return the number of a state whose noise has collapsed; None for no such state.
+
+    noise  [K, D, D] covariance of the noise of each state
+    usage  [K] samples of each state
+    steps  [D] variance of the steps of the data
+    """
+    mean = np.einsum("k,kij->ij", usage / usage.sum(), noise)
+    least = np.maximum(_LEAST_OF_STEPS, _LEAST_SUM / np.maximum(usage, 1.0))
+    collapsed = (_smallest(noise, np.diag(steps)) < least) & (_smallest(noise, mean) < _LEAST_OF_NOISE)
+    collapsed &= usage >= _LEAST_USAGE
+    return int(collapsed.argmax()) if collapsed.any() else None
+
+
+def _smallest(covariances: Float, reference: Float) -> Float:
+    """Return the smallest eigenvalue of each covariance [K, D, D] in units of `reference` [D, D]."""
+    inverse = np.linalg.inv(np.linalg.cholesky(reference))
+    return np.asarray(np.linalg.eigvalsh(inverse @ covariances @ inverse.T)[:, 0], np.float64)

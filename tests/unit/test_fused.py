@@ -16,7 +16,7 @@ from datasets import formula1, nascar
 from gdm_core import GDM
 from gdm_core.analysis.state_scores import matched_accuracy
 from gdm_core.compiled import training
-from gdm_core.maths.rows import Rows, WindowSampler
+from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.ascent import DECAY, FIRST_SHARE, Adam, Ascent, NewtonAscent, begin
 from gdm_core.models.gdm.chain import make_batch
@@ -92,7 +92,7 @@ def test_missing_values_and_windows(posterior, importance):
     rows = random_rows(90, 3, 60, missing=0.2, dtype=torch.float32)
     assert rows.known is not None
     compare(config, rows, importance)
-    windows = WindowSampler(rows, 16, 5, context=3, generator=generator()).draw()
+    windows = rows.draw(16, 5, context=3, generator=generator())
     assert windows.scored is not None
     compare(config, windows, importance)
 

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import multivariate_normal
 
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl
-from gdm_core.maths.rows import Rows, WindowSampler
+from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm import module as generative
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo, importance_objective, sampled_elbo
@@ -241,7 +241,7 @@ def test_windows_have_no_seam(posterior):
     config = GDMConfig(3, 2, posterior=posterior, n_hidden=4)
     module, rows = random_module(config), random_rows(70, 5, 50, missing=0.1)
     noise = noise_for(rows, 3)
-    window = WindowSampler(rows, 16, 6, 3, generator(3)).draw()
+    window = rows.draw(16, 6, 3, generator(3))
     # Histories are unique and identify each row of the batch.
     found = (window.past[:, None] == rows.past).all(-1) & (window.age[:, None] == rows.age)
     scored = window.scored > 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gdm_core.maths.rows import WindowSampler, make_rows, shift
+from gdm_core.maths.rows import make_rows, shift
 from tests.support.gdm import CPU, generator
 
 
@@ -41,10 +41,9 @@ def test_shift_moves_rows_back():
 def test_windows_score_rows_evenly_and_never_padding(after):
     rng = np.random.default_rng(0)
     rows = make_rows([rng.normal(size=(n, 2)) for n in (150, 3, 77)], CPU)
-    sampler = WindowSampler(rows, 32, 20, 3, generator(), after)
-    counts = torch.zeros(len(rows))
+    random, counts = generator(), torch.zeros(len(rows))
     for _ in range(60):
-        batch = sampler.draw()
+        batch = rows.draw(32, 20, 3, random, after)
         assert batch.lengths == (35 + after,) * 20
         scored = batch.scored > 0
         assert int(scored.sum()) == batch.n_scored

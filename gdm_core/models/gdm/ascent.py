@@ -13,7 +13,7 @@ from gdm_core.compiled.batches import take_windows
 from gdm_core.maths.gaps import stretches
 from gdm_core.maths.pca import can_balance
 from gdm_core.maths.relaxed import gumbel
-from gdm_core.maths.rows import Rows, WindowSampler
+from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.chain import chain_log_probabilities, make_batch
 from gdm_core.models.gdm.config import GDMConfig
@@ -123,8 +123,7 @@ def batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator
     if config.effective_posterior in ("bigru", "transformer"):
         context = after = _RUN_UP
     n_windows = max(1, size // (_WINDOW + context + after))
-    sampler = WindowSampler(rows, _WINDOW, n_windows, context, generator, after)
-    return sampler.draw
+    return lambda: rows.draw(_WINDOW, n_windows, context, generator, after)
 
 
 class AutogradAscent(Ascent):

@@ -12,7 +12,7 @@ from torch import Tensor
 from gdm_core.arrays import Float, Ints, Values
 from gdm_core.maths.completion import MissingEntries, Steps, missing_entries, steps_needed
 from gdm_core.maths.relaxed import moments
-from gdm_core.maths.rows import Rows
+from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.readout import bound, posterior_mean
 
@@ -97,12 +97,12 @@ def missing_data_bound(module: GdmModule, y: Values, filled: Float, seed: int = 
     values = []
     for _ in range(_BOUND_DRAWS):
         drawn, log_density = completion.draw(rng)
-        values.append(bound(module, _rows(module, drawn, None)) - log_density)
+        values.append(bound(module, _rows(module, drawn, drawn)) - log_density)
     return float(np.mean(values))
 
 
-def _rows(module: GdmModule, y: Values, filled: Float | None) -> Rows:
-    return Rows.from_arrays(y, filled, np.arange(len(y)), (len(y),), module.initial.device, module.initial.dtype)
+def _rows(module: GdmModule, y: Values, filled: Values) -> Rows:
+    return make_rows([y], module.initial.device, module.initial.dtype, lambda _: filled)
 
 
 def _posterior_states(module: GdmModule, y: Values, filled: Float) -> Float:
@@ -182,7 +182,7 @@ def _prior_states(module: GdmModule, x: Float, states: Float, rows: Ints) -> tup
     """Return mean [M, K] and covariance [M, K, K] of states given the samples before, and the mean's slope in x [M, D, K]."""
     transition, dtype, temperature = module.transition, module.initial.dtype, module.config.temperature
     path = torch.as_tensor(x, dtype=dtype, device=module.initial.device)
-    memory = transition.memory(_rows(module, x, None), path)
+    memory = transition.memory(_rows(module, x, x), path)
     before = torch.as_tensor(np.maximum(rows - 1, 0), device=path.device)
     carried = None if memory is None else memory[before]
     previous = torch.as_tensor(states, dtype=dtype, device=path.device)[before]

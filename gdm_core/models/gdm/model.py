@@ -219,12 +219,9 @@ class GDM(SoftModel[GdmModule]):
         """Return the rows of one trial, with missing entries from `filled` or from the factor model."""
         return make_rows([y], self._device, fill=self._fill if filled is None else lambda _: filled)
 
-    def _complete(self, y: Array) -> Completion:
-        return complete(self._net, y, self._fill(y))
-
     def _complete_rows(self, y: Array) -> tuple[Rows, Completion | None]:
         """Return the rows of one trial with its gaps filled, and their posterior if there are any."""
-        found = self._complete(y) if np.isnan(y).any() else None
+        found = complete(self._net, y, self._fill(y)) if np.isnan(y).any() else None
         return self._rows(y, None if found is None else found.y), found
 
     def _states_of(self, y: Array, rows: Rows, found: Completion | None) -> Array:
@@ -248,7 +245,7 @@ class GDM(SoftModel[GdmModule]):
         return np.where(np.isnan(y), as_numpy(rows.past), mean)
 
     def _impute(self, y: Array) -> tuple[Values, Values]:
-        found = self._complete(y)
+        found = complete(self._net, y, self._fill(y))
         return found.y, found.std(np.random.default_rng(0))
 
     @torch.no_grad()

@@ -12,7 +12,7 @@ from gdm_core.compiled import guide
 from gdm_core.errors import ConfigError
 from gdm_core.maths.factor import FactorModel
 from gdm_core.maths.relaxed import moments
-from gdm_core.maths.rows import Rows, as_numpy
+from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.models.gdm.chain import log_probabilities
 from gdm_core.models.gdm.module import GdmModule, RowsView
 from gdm_core.models.gdm.readout import N_CANDIDATES, even_noise, find_candidates
@@ -62,9 +62,8 @@ class GdmReader:
         self._seen = np.concatenate([self._seen, y[None]])[-_N_ROWS:]
         self._past = np.concatenate([self._past, past[None].astype(np.float32)])[-_N_ROWS:]
         self._age += 1
-        n = len(self._seen)
-        filled = self._past if np.isnan(self._seen).any() else None
-        return Rows.from_arrays(self._seen, filled, np.arange(self._age - n, self._age), (n,), self._device)
+        rows = make_rows([self._seen], self._device, fill=lambda _: self._past)
+        return dataclasses.replace(rows, age=rows.age + self._age - len(rows))
 
     def _informed(self, rows: Rows) -> Rows:
         """Advance the chain of states by one sample."""

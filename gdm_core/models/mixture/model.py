@@ -19,7 +19,7 @@ import torch
 from gdm_core.arrays import Array, Float, Ints
 from gdm_core.errors import FitError
 from gdm_core.maths.relaxed import gumbel
-from gdm_core.maths.rows import Rows, WindowSampler, as_numpy, make_rows
+from gdm_core.maths.rows import Rows, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.fit import JUDGED_FROM, Step, is_flat, learning_rate
@@ -138,12 +138,10 @@ def mixture_steps(module: MixtureModule, rows: Rows, c: GDMMixtureConfig) -> Ite
     fast = [parameter for parameter in module.parameters() if id(parameter) not in slow_ids]
     groups = [{"params": fast, "share": 1.0}, {"params": slow, "share": _SLOW}]
     optimiser = torch.optim.Adam(groups, lr=PEAK_RATE, betas=(0.9, 0.99))
-    sampler, excerpt = None, rows.excerpt(_JUDGED_ROWS)
-    if len(rows) > c.batch_size:
-        sampler = WindowSampler(rows, _WINDOW, max(1, c.batch_size // (_WINDOW + 1)), 1, generator)
+    excerpt, n_windows = rows.excerpt(_JUDGED_ROWS), max(1, c.batch_size // (_WINDOW + 1))
     bounds: list[float] = []
     for index in range(total):
-        batch = rows if sampler is None else sampler.draw()
+        batch = rows if len(rows) <= c.batch_size else rows.draw(_WINDOW, n_windows, 1, generator)
         n_rows = max(1, int((batch.age >= 0).sum()))
         noise = gumbel((c.n_samples, len(batch), module.n_states), generator, torch.float64)
         value = mixture_elbo(module, batch, noise, generator, exact=False) / n_rows

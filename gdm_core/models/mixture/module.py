@@ -39,6 +39,7 @@ _SETTLED = 1e-6  # change of logits
 class Path(NamedTuple):
     """Gaussian of a path with precision J and linear term h, and a draw from it."""
 
+    linear: Tensor  # [R, D] h
     mean: Tensor  # [R, D] J^-1 h
     draw: Tensor  # [R, D]
     log_determinant: Tensor  # [] of J
@@ -75,7 +76,7 @@ class _Solve(torch.autograd.Function):
 
 def solve_path(diagonal: Tensor, below: Tensor, linear: Tensor, noise: Tensor) -> Path:
     """Return the Gaussian of precision blocks [R, D, D] and linear term [R, D]; `noise` ~ N(0, J) gives the draw."""
-    return Path(*_Solve.apply(diagonal, below, linear, noise))
+    return Path(linear, *_Solve.apply(diagonal, below, linear, noise))
 
 
 class Drive(NamedTuple):
@@ -209,8 +210,7 @@ class MixtureModule(nn.Module):
     def log_likelihood(self, drive: Drive, samples: SampleInformation, path: Path) -> Tensor:
         """Return the sum [] of log p(y | z) over samples and rows."""
         copies = len(drive.offset) // len(samples.linear)
-        linear = precision_blocks(drive, samples)[2]
-        quadratic = (linear * path.mean).sum() - (drive.precision * drive.offset.square()).sum()
+        quadratic = (path.linear * path.mean).sum() - (drive.precision * drive.offset.square()).sum()
         return 0.5 * (quadratic - path.log_determinant + drive.precision.log().sum()) + copies * samples.constant.sum()
 
 
