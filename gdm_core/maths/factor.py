@@ -22,12 +22,9 @@ _START_PRECISION = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
-class FactorModel:
+class FactorModel(Emission):
     """Fitted factor model of standardised observations."""
 
-    loadings: Float  # C [N, D]
-    offset: Float  # d [N]
-    noise: Float  # R [N]
     step: Float  # [D]
 
     @classmethod
@@ -62,21 +59,17 @@ class FactorModel:
             self.loadings / scale[:, None], (self.offset - center) / scale, self.noise / scale**2, self.step
         )
 
-    @property
-    def _emission(self) -> Emission:
-        return Emission(self.loadings, self.offset, self.noise)
-
     def _update(self, observed: Observed) -> FactorModel:
         """Run one EM iteration."""
         path = self._path(observed)
         emission = regress_emission(observed, path.mean, path.variance)
         squares = path.step_squares(observed.starts)
         step = squares.mean(axis=0) if len(squares) else self.step
-        return FactorModel(emission.loadings, emission.offset, emission.noise, np.maximum(step, _MIN_STEP))
+        return FactorModel(**vars(emission), step=np.maximum(step, _MIN_STEP))
 
     def _path(self, observed: Observed) -> GaussianPath:
         """Return the posterior of the path over the concatenated recordings."""
-        precision, linear = self._emission.information(observed)
+        precision, linear = self.information(observed)
         below = np.zeros_like(precision)
         precision[observed.starts] += _START_PRECISION * np.eye(len(self.step))
         add_steps(precision, below, ~observed.starts[:, None] / self.step)
@@ -97,11 +90,11 @@ class FactorModel:
         return observed.y if observed.mask is None else self._complete(observed, self._path(observed).mean)
 
     def _complete(self, observed: Observed, x: Float) -> Float:
-        return np.where(observed.mask == 0, self._emission.mean(x), observed.y)
+        return np.where(observed.mask == 0, self.mean(x), observed.y)
 
     def fill_causally(self, y: Values) -> Float:
         """Return y [T, N] with missing entries estimated from past and present observations only."""
-        return self._filter(y, *self.filter_start())[2] if np.isnan(y).any() else y.astype(np.float64)
+        return self.filter(y, *self.filter_start())[2] if np.isnan(y).any() else y.astype(np.float64)
 
     def inputs(self, y: Values) -> Float:
         """Return the least-squares factors of complete samples y [T, N] and a constant: [T, D + 1]."""
@@ -113,19 +106,14 @@ class FactorModel:
         d = len(self.step)
         return np.zeros(d), np.eye(d) / _START_PRECISION - np.diag(self.step)
 
-    def filter_step(self, mean: Float, covariance: Float, y: Values) -> tuple[Float, Float, Float]:
-        """Return the filtered mean and covariance after one sample [N], and the sample with its gaps filled."""
-        mean, covariance, filled = self._filter(y[None], mean, covariance)
-        return mean, covariance, filled[0]
-
-    def _filter(self, y: Values, mean: Float, covariance: Float) -> tuple[Float, Float, Float]:
+    def filter(self, y: Values, mean: Float, covariance: Float) -> tuple[Float, Float, Float]:
         """Return the filtered mean and covariance after samples y [T, N], and y filled from the past."""
         observed, d = Observed.prepare([y]), len(self.step)
         step, one = np.diag(self.step), np.zeros((1, 1))
         first = one[0], as_floats(mean[None]), as_floats(covariance[None] + step)
         walk = one, np.zeros((1, d)), np.eye(d, d + 1)[None], step[None]
         # One state, so the filter is that of Kalman.
-        found = switching.filter_path(np.arange(len(y)), *self._emission.information(observed), first, walk)
+        found = switching.filter_path(np.arange(len(y)), *self.information(observed), first, walk)
         means, covariances = found[1][:, 0], found[2][:, 0]
         filled = observed.y if observed.mask is None else self._complete(observed, means)
         return means[-1], covariances[-1], filled

@@ -89,9 +89,12 @@ class ComponentScores:
     def factors(self) -> FactorModel:
         """Factor model of the same projection, to estimate missing entries."""
         noise = self.residual_variance if len(self.center) > len(self.scale) else _VARIANCE_FLOOR
-        return FactorModel(
-            self.basis * self.scale / self.weight[:, None], self.center, noise / self.weight**2, self.step
-        )
+        return FactorModel(self.loadings, self.center, noise / self.weight**2, self.step)
+
+    @property
+    def loadings(self) -> Float:
+        """Effect [N, D] of the scores on observations."""
+        return self.basis * self.scale / self.weight[:, None]
 
     def project(self, filled: Float) -> Float:
         """Return the scores [T, D] of complete observations [T, N]."""

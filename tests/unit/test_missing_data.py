@@ -85,8 +85,8 @@ def test_causal_fill_equals_fill_of_the_past():
     filled, belief = factors.fill_causally(y), factors.filter_start()
     for t in range(len(y)):
         np.testing.assert_allclose(filled[t], factors.fill(y[: t + 1])[t], atol=1e-8)
-        *belief, sample = factors.filter_step(*belief, y[t])
-        np.testing.assert_allclose(sample, filled[t], atol=1e-12)
+        *belief, sample = factors.filter(y[t : t + 1], *belief)
+        np.testing.assert_allclose(sample[0], filled[t], atol=1e-12)
 
 
 def test_baseline_is_a_density_of_a_mostly_missing_walk():

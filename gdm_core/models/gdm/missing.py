@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -63,7 +62,7 @@ def complete(module: GdmModule, y: Values, filled: Float) -> Completion:
     """
     missing = np.isnan(y)
     current = np.where(missing, filled, y).astype(np.float64)
-    states = _posterior_states(module, y, current)
+    states = posterior_mean(module, _rows(module, y, current)).double().numpy(force=True)  # [T, K]
     pieces: list[tuple[slice, MissingEntries]] = []
     for _ in range(_MAX_SWEEPS):
         pieces, updated = [], current.copy()
@@ -75,10 +74,12 @@ def complete(module: GdmModule, y: Values, filled: Float) -> Completion:
             unknown[end - part.start :] = False
             if not unknown.any():
                 continue
-            around = _linearise(module, current, states, part.start + steps_needed(unknown))
-            entries = missing_entries(current[part], unknown, around.steps(part.start))
+            steps, prior, spread = _linearise(module, current, states, part.start + steps_needed(unknown))
+            entries = missing_entries(current[part], unknown, replace(steps, rows=steps.rows - part.start))
             updated[part][unknown] = entries.mean
-            states[around.rows] = around.updated_states(updated)
+            surprise = steps.precision @ steps.residual(updated)[..., None]
+            shares = np.maximum(prior + (spread @ surprise)[..., 0], _MIN_SHARE)
+            states[steps.rows] = shares / shares.sum(axis=1, keepdims=True)
             pieces.append((part, entries))
         change = np.sqrt(np.square(updated - current)[missing].mean())
         current = updated
@@ -105,47 +106,11 @@ def _rows(module: GdmModule, y: Values, filled: Values) -> Rows:
     return make_rows([y], module.initial.device, module.initial.dtype, lambda _: filled)
 
 
-def _posterior_states(module: GdmModule, y: Values, filled: Float) -> Float:
-    return posterior_mean(module, _rows(module, y, filled)).double().numpy(force=True)
+def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints) -> tuple[Steps, Float, Float]:
+    """Linearise the dynamics into `rows` [M] around a path y [T, N] with expected states [T, K], which are integrated out.
 
-
-@dataclass(frozen=True, eq=False)
-class _Linearised:
-    """Dynamics into M samples around a path, with the states integrated out.
-
-    gain        [M, D, N]
-    offset      [M, N]
-    covariance  [M, N, N] of observations given the samples before
-    prior       [M, K] expected states given the samples before
-    spread      [M, K, N] covariance of states and observations
+    Returns the steps, expected states [M, K] given the samples before, and their covariance [M, K, N] with observations.
     """
-
-    rows: Ints
-    projection: Float
-    gain: Float
-    offset: Float
-    covariance: Float
-    prior: Float
-    spread: Float
-
-    @cached_property
-    def _precision(self) -> Float:
-        return np.linalg.inv(self.covariance).astype(np.float64)
-
-    def steps(self, start: int) -> Steps:
-        """Return the steps for a recording that begins at sample `start`."""
-        return Steps(self.rows - start, self.projection, self.gain, self.offset, self._precision)
-
-    def updated_states(self, y: Float) -> Float:
-        """Return the expected states [M, K] given complete observations [T, N]."""
-        surprise = self._precision @ self.steps(0).residual(y)[..., None]
-        moved = self.prior + (self.spread @ surprise)[..., 0]
-        positive: Float = np.maximum(moved, _MIN_SHARE)
-        return np.asarray(positive / positive.sum(axis=1, keepdims=True))
-
-
-def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints) -> _Linearised:
-    """Linearise the dynamics into `rows` around a path y [T, N] with expected states [T, K]."""
     dynamics = module.dynamics.double().numpy(force=True)  # [K, D + 2, N]
     projection = module.projection.double().numpy(force=True)
     x = y @ projection.T
@@ -165,7 +130,8 @@ def _linearise(module: GdmModule, y: Float, states: Float, rows: Ints) -> _Linea
     gain[~inside] = 0.0
     offset = np.einsum("mk,mkn->mn", prior, means) - np.einsum("md,mdn->mn", before, gain)
     covariance = noise + means.swapaxes(1, 2) @ spread
-    return _Linearised(rows, projection, gain, offset, covariance, prior, spread)
+    precision = np.linalg.inv(covariance).astype(np.float64)
+    return Steps(rows, projection, gain, offset, precision), prior, spread
 
 
 def _noise_covariance(module: GdmModule, prior: Float) -> Float:

@@ -37,7 +37,7 @@ class GdmReader:
         self._seen = np.zeros((0, n), np.float32)  # NaN where missing, newest last
         self._past = np.zeros((0, n), np.float32)  # with gaps filled from the past
         self._age = 0  # of the next sample
-        self._factor_belief = factors.filter_start()
+        self._factor_belief = list(factors.filter_start())
         self._carried = module.transition.memory_at_start()
         self._chain = np.full((1, module.n_states), 1 / module.n_states)  # filtered probabilities
 
@@ -57,10 +57,9 @@ class GdmReader:
 
     def _rows(self, y: Array) -> Rows:
         """Return the sample with the samples before it that a view of it needs."""
-        mean, covariance, past = self._factors.filter_step(*self._factor_belief, y)
-        self._factor_belief = mean, covariance
+        *self._factor_belief, past = self._factors.filter(y[None], *self._factor_belief)
         self._seen = np.concatenate([self._seen, y[None]])[-_N_ROWS:]
-        self._past = np.concatenate([self._past, past[None].astype(np.float32)])[-_N_ROWS:]
+        self._past = np.concatenate([self._past, past.astype(np.float32)])[-_N_ROWS:]
         self._age += 1
         rows = make_rows([self._seen], self._device, fill=lambda _: self._past)
         return dataclasses.replace(rows, age=rows.age + self._age - len(rows))

@@ -375,8 +375,7 @@ def from_coefficients(series: Series, member: Float, prior: Prior) -> Parameters
     steps = np.diff(member, axis=0)[inside[1:]]
     jump = np.maximum((steps**2).mean(axis=0), 1e-3)
     carry = np.full(k, 0.9)
-    loadings = series.scores.basis * series.scores.scale / series.scores.weight[:, None]
-    emission = Emission(loadings, series.scores.center, series.noise)
+    emission = Emission(series.scores.loadings, series.scores.center, series.noise)
     drift = np.full(d, _FIRST_DRIFT)
     return Parameters(emission, operators, noise, drift, carry, (1 - carry) * c.mean(axis=0), 0.5 * jump, jump)
 

@@ -84,14 +84,13 @@ class ArhmmReader(SampleReader):
     def __init__(self, parameters: ARParameters, scores: ComponentScores, lags: int) -> None:
         self._parameters, self._scores, self._lags = parameters, scores, lags
         self._factors = scores.factors
-        self._factor_belief = self._factors.filter_start()
+        self._factor_belief = list(self._factors.filter_start())
         self._past = np.zeros((0, len(scores.center)))  # inputs of the dynamics; empty after a long gap
         self._last = self._past
         self._unseen = 0  # samples since the last one with an observation
 
     def read(self, y: Array) -> Candidates:
-        mean, covariance, filled = self._factors.filter_step(*self._factor_belief, y)
-        self._factor_belief = mean, covariance
+        *self._factor_belief, filled = self._factors.filter(y[None], *self._factor_belief)
         nothing = bool(np.isnan(y).all())
         past = self._past[:0] if self._unseen > LONGEST_GAP and not nothing else self._past
         series = ScoreSeries.prepare([np.concatenate([past, y[None]])], self._scores, self._lags)
@@ -99,10 +98,10 @@ class ArhmmReader(SampleReader):
         chain = self._parameters.transitions
         moves = chain.log_initial[None]
         if len(self._last):
-            table = chain.expected(self._scores.project(np.concatenate([self._last, filled[None]])))
+            table = chain.expected(self._scores.project(np.concatenate([self._last, filled])))
             moves = table if table.ndim == 2 else table[-1]
-        self._past = np.concatenate([past, filled[None]])[-self._lags :]
-        self._last = filled[None]
+        self._past = np.concatenate([past, filled])[-self._lags :]
+        self._last = filled
         self._unseen = self._unseen + 1 if nothing else 0
         return _candidates(moves + seen)
 

@@ -124,8 +124,7 @@ def from_autoregression(algorithm: em.LaplaceEM, start: ARParameters) -> em.SLDS
     floor = 1e-4 if n_channels == d else 1e-6
     noise = np.maximum((residual**2).mean(axis=0) * n_channels / max(n_channels - d, 1), floor)
     noise = observed.raise_noise(noise)
-    loadings = scores.basis * scores.scale / scores.weight[:, None]
-    blur = np.linalg.inv(loadings.T @ (loadings / noise[:, None]))
+    blur = np.linalg.inv(scores.loadings.T @ (scores.loadings / noise[:, None]))
     a = start.dynamics.coefficients[:, :, :-1]
     seen = start.dynamics.covariance
     factor = np.linalg.cholesky(seen)
@@ -134,5 +133,5 @@ def from_autoregression(algorithm: em.LaplaceEM, start: ARParameters) -> em.SLDS
     values, vectors = np.linalg.eigh(left)  # at least a fifth of each direction's noise remains
     half = factor @ vectors * np.sqrt(np.clip(values, 0.2, 1.0))[:, None, :]
     dynamics = Dynamics(start.dynamics.coefficients, half @ np.swapaxes(half, 1, 2))
-    emission = Emission(loadings, scores.center, noise)
+    emission = Emission(scores.loadings, scores.center, noise)
     return em.SLDSParameters(dynamics, start.transitions, start.start_mean, start.start_covariance, emission)
