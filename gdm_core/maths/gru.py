@@ -94,8 +94,10 @@ class Gru(nn.Module):
 
     def _whole(self, inputs: Tensor, rows: Rows) -> Tensor:
         """Run over each sequence separately, so batches do not affect results."""
-        units = zip(self.input_weight, self.hidden_weight, self.input_bias, self.hidden_bias, strict=True)
-        weights = [part.T.contiguous() if len(part) > 1 else part[0] for unit in units for part in unit]
+        weights: list[Tensor] = []
+        for unit in range(len(self.input_weight)):
+            weights += [self.input_weight[unit].T.contiguous(), self.hidden_weight[unit].T.contiguous()]
+            weights += [self.input_bias[unit, 0], self.hidden_bias[unit, 0]]
         both_ways = len(self.input_weight) > 1
         zero = inputs.new_zeros(len(self.input_weight), 1, self.n_hidden)
         return torch.cat(

@@ -99,9 +99,7 @@ class SampleInformation(NamedTuple):
 class MixtureModule(nn.Module):
     """Parameters of a 3-level mixture and its posterior of z, in float64."""
 
-    def __init__(
-        self, n_channels: int, config: GDMConfig, deterministic: bool = False, posterior: str | None = None
-    ) -> None:
+    def __init__(self, n_channels: int, config: GDMConfig, deterministic: bool, posterior: str) -> None:
         super().__init__()
         self.config = config
         k, d, n = config.n_states, config.n_dimensions, n_channels
@@ -116,7 +114,7 @@ class MixtureModule(nn.Module):
             self.log_step = nn.Parameter(torch.zeros(k, d))  # log of the diagonal of Q_k^(1/2)
         self.initial = nn.Parameter(torch.zeros(k))
         self.transition = LinearTransition(config)
-        self.posterior = POSTERIORS[posterior or config.effective_posterior](n, config)
+        self.posterior = POSTERIORS[posterior](n, config)
         self.double()
 
     @property
