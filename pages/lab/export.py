@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from pages.lab import figures as drawn
 from pages.lab import live
 from pages.lab.dataset import Dataset
 from pages.lab.decoded import Decoded, TrialView, Undecoded
-from pages.lab.live.state import PageSpec
 from pages.lab.naming import StateNames
 from pages.lab.view import View
 from pages.ui import legend, settings, shell, wheel
@@ -63,7 +61,6 @@ class Export:
     """The content of a view as files.
 
     view       with the exact states, once they are known
-    spec       request of the displayed result
     reading    trial in view
     recipe     code of the data, and what a script does with the states
     figures    functions by name; they return None while a worker computes
@@ -72,7 +69,6 @@ class Export:
     """
 
     view: View
-    spec: PageSpec
     reading: Decoded
     recipe: Recipe
     figures: Figures
@@ -81,34 +77,20 @@ class Export:
 
     @property
     def title(self) -> str:
-        return f"{self.view.frame.title}: {self.spec.dataset.about}"
+        return f"{self.view.frame.title}: {(self.view.state.spec or self.view.spec).dataset.about}"
 
     @property
     def model_name(self) -> str:
         return f"{self.view.stem}-{MODEL}"
 
-    @cached_property
-    def arguments(self) -> tuple[Recipe, Fit, str, str]:
-        """Arguments of `script` and `notebook`."""
-        state = self.view.state
-        assert state.spec is not None
-        shipped = self.model_name if state.result is not None and state.result.is_precomputed else ""
-        return (
-            self.recipe,
-            Fit(state.spec.family, state.spec.config, state.order, shipped),
-            self.title,
-            link(),
-        )
-
-    @cached_property
-    def code(self) -> str:
-        return script(*self.arguments)
-
     def documents(self) -> list[File]:
         """Return the model, script and notebook, and the library that they need."""
-        model = self.view.query_calibrated()
+        model, state = self.view.query_calibrated(), self.view.state
+        assert state.spec is not None
+        shipped = self.model_name if state.result is not None and state.result.is_precomputed else ""
+        fit = Fit(state.spec.family, state.spec.config, state.order, shipped)
         # Made here, because files are made in threads without the session that has the address.
-        code, book = self.code.encode(), notebook(*self.arguments).encode()
+        code, book = (write(self.recipe, fit, self.title, link()).encode() for write in (script, notebook))
         return [
             *([("Model (safetensors)", lambda: model.value, MODEL)] if model.fresh else []),
             ("Python script", lambda: code, "reproduce.py"),
@@ -174,7 +156,6 @@ def show_export(
     after = [*(bouts_code(view, reading.naming) if data.recorded else SCORES_CODE), *after]
     export = Export(
         view=view,
-        spec=spec,
         reading=reading,
         recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
         figures={**own, **standard_figures(view, reading), **own},

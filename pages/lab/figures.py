@@ -109,11 +109,6 @@ def _matrix(labels: npt.NDArray[np.int64], names: Sequence[str], used: Sequence[
     return figures.transition_matrix(shares, names=[names[k] for k in visited], caption=caption)
 
 
-def add_remark(figure: Figure, known: Reference) -> Figure:
-    """Return the figure with the reference's remark in its caption."""
-    return figure | {"caption": f"{figure['caption']} {known.remark}".strip()}
-
-
 def plane(found: PlaneMap, path: npt.NDArray[Any] | None, order: Sequence[int], *, start: float, step: float) -> Figure:
     """Draw the most probable state at each position of the plane."""
     caption = (

@@ -249,7 +249,7 @@ class LabelNames:
 
     def make_reference(self, labels: npt.ArrayLike) -> Reference:
         """Return the labels of a trial as a reference."""
-        return Reference("expert", self.grouped(labels), self.one_hot(labels), self.names, self.remark)
+        return Reference("expert", self.grouped(labels), self.one_hot(labels), self.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,14 +259,12 @@ class Reference:
     who      "expert", or "true" of a simulation
     labels   [T] index into `names`, -1 for unlabelled samples
     shares   [T, names] the same as soft states
-    remark   sentence for captions
     """
 
     who: str
     labels: npt.NDArray[np.int64]
     shares: npt.NDArray[np.float32]
     names: tuple[str, ...]
-    remark: str = ""
 
     @classmethod
     def from_truth(cls, states: npt.ArrayLike) -> Reference:

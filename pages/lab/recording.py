@@ -59,7 +59,9 @@ def recording_page(
         index = pick_trial(data)
         switches = st.container(width="content")
         named = naming.controls(page.folder, choice.n_states, settings.scope(data.key), colours)
-    view = _view(base, index, naming=named, rule=rule)
+    options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
+    measure = lab.Measure(bout_scores.score_parts, options, words, in_tabs=True)
+    view = replace(base, spec=replace(base.spec, measure=measure), index=index, naming=named, rule=rule)
     query = lab.query_scores(view)
     measured = query.value if query.fresh else None
     rows_of = partial(scores.bout_rows, unit=view.unit)
@@ -139,14 +141,6 @@ def _make_preview(view: View, colours: Sequence[int]) -> preview_figures.SliderP
     return preview_figures.SliderPreview(
         (view.index,), parts, figures, (view.index, view.naming, rule), other_k=own == plain
     )
-
-
-def _view(base: View, index: int, *, rule: BoutRule, **more: Any) -> View:
-    """Return the view of one trial with its rule of bouts and scores."""
-    data = base.dataset
-    options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
-    measure = lab.Measure(bout_scores.score_parts, options, words, in_tabs=True)
-    return replace(base, spec=replace(base.spec, measure=measure), index=index, rule=rule, **more)
 
 
 def bout_controls(data: Dataset) -> BoutRule:
@@ -245,10 +239,11 @@ def strips(view: View, now: live.FitState, measured: scores.Scores | None) -> di
     if not rows:
         title = here.title if isinstance(here, Undecoded) else ""
         return by_key(Picture(None, "strips", revision=revision, title=title, note=here.note))
-    text = caption(here, rows)
     drawn = now.memoize(
         "strips",
-        lambda: figures.state_strips(rows, caption=text, height=max(120, 52 + 34 * len(rows)), **here.timing),
+        lambda: figures.state_strips(
+            rows, caption=caption(here, rows), height=max(120, 52 + 34 * len(rows)), **here.timing
+        ),
         inputs=() if decoded is None else (decoded.states, decoded.bouts),
         settings=(here.trial.fingerprint, tuple(rows), view.naming, view.rule),
     )

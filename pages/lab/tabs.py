@@ -83,8 +83,7 @@ def show_shares(view: View, reading: Decoded, *, in_picture: bool = False) -> No
         plot(made.usage(reading), key="usage", state=reading.state, clicked=clicked)
         shell.quiet("Click a bar to explain its state.")
         if (known := reading.reference) is not None and known.who == "expert":
-            figure = figures.usage(known.shares, names=known.names, caption="Expert labels.")
-            plot(made.add_remark(figure, known), key="usage-expert")
+            plot(figures.usage(known.shares, names=known.names, caption="Expert labels."), key="usage-expert")
 
 
 def show_dwell_times(view: View, reading: Decoded) -> None:
@@ -93,7 +92,7 @@ def show_dwell_times(view: View, reading: Decoded) -> None:
     places = st.columns(1 if known is None else 2, gap="small")
     if known is not None:
         with places[0], shell.panel(f"dwell-{known.who}", KNOWN[known.who]):
-            plot(made.add_remark(made.reference_stays(reading, known), known), key=f"dwell-{known.who}")
+            plot(made.reference_stays(reading, known), key=f"dwell-{known.who}")
     title = "Inferred bouts" if is_recording else "Dwell times" if known is None else "Inferred dwell times"
     with places[-1], shell.panel("dwell-inferred", title):
         plot(made.stays(reading), key="dwell-inferred", state=reading.state)
@@ -111,7 +110,7 @@ def show_transitions(view: View, reading: Decoded) -> None:
             _show_map(view, reading)
         elif (known := reading.reference) is not None and known.who == "expert":
             with shell.panel("matrix-expert", "Expert labels"):
-                plot(made.add_remark(made.reference_matrix(known), known), key="matrix-expert")
+                plot(made.reference_matrix(known), key="matrix-expert")
 
 
 def _show_map(view: View, reading: Decoded) -> None:

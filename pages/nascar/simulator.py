@@ -110,23 +110,15 @@ def simulate(track: Track) -> tuple[Trials, Trials]:
 def data_of(track: Track) -> Dataset:
     """Return the two trials of a track, ready to fit."""
     train, test = simulate(track)
-    truth = train[0].states
-    assert truth is not None
     module, function = ("regimes", "simulate") if track.is_regimes else ("nascar", "train_test")
     relation = "the second continues the first" if track.is_regimes else "two laps in the same channels"
-    return Dataset(
-        track.about,
-        train,
-        test,
-        Recipe(
-            [f"from gdm_studio.datasets.{module} import {function}"],
-            [f"train, test = ([trial] for trial in {track.call})  # {relation}"],
-        ),
-        truth=(np.asarray(truth, np.float32),),
-        unit="step",
-        licences=("Simulated data.",),
-        source=track,
+    recipe = Recipe(
+        [f"from gdm_studio.datasets.{module} import {function}"],
+        [f"train, test = ([trial] for trial in {track.call})  # {relation}"],
     )
+    truth = (np.asarray(train[0].states, np.float32),)
+    licences = ("Simulated data.",)
+    return Dataset(track.about, train, test, recipe, truth, "step", licences=licences, source=track)
 
 
 def choose(advanced: Any) -> Track:
@@ -174,48 +166,36 @@ def first_model(track: Track) -> dict[str, Any]:
 def _parameters(setting: str) -> dict[str, Any]:
     """Show the parameters of the simulator and return them; each preset has its own widgets."""
     preset = PRESETS[setting]
+    (upper, lower), (x, y) = preset.straight_steps, preset.start
+    starts = vars(preset) | {"turn": math.degrees(preset.turn), "upper": upper, "lower": lower, "x": x, "y": y}
 
-    def field(name: str, start: float) -> Any:
-        label, low, high, step, text = FIELDS[name]
-        key = f"{setting}.{name}"
-        if name in SLID:
-            return slide(label, low, high, type(step)(start), step, key=key, help=text)
-        text = f"{text} {low:g} to {high:g}.".strip()
-        typed = number(label, low, high, float(start), key=key, step=step, format="%.3g", help=text)
-        return start if math.isclose(typed, start, rel_tol=1e-9) else typed  # the field rounds
+    def ask(heading: str, *names: str) -> dict[str, Any]:
+        if heading:
+            shell.section(heading)
+        values = {}
+        for name in names:
+            (label, low, high, step, text), start, key = FIELDS[name], starts[name], f"{setting}.{name}"
+            if name in SLID:
+                values[name] = slide(label, low, high, type(step)(start), step, key=key, help=text)
+                continue
+            text = f"{text} {low:g} to {high:g}.".strip()
+            typed = number(label, low, high, float(start), key=key, step=step, format="%.3g", help=text)
+            values[name] = start if math.isclose(typed, start, rel_tol=1e-6) else typed  # the field rounds
+        return values
 
-    def pair(left: str, right: str, start: tuple[float, float]) -> tuple[float, float]:
-        first, second = st.columns(2, gap="small")
-        with first:
-            one = field(left, start[0])
-        with second:
-            return one, field(right, start[1])
-
-    def ask(*names: str) -> dict[str, Any]:
-        return {name: field(name, getattr(preset, name)) for name in names}
-
-    shell.section("Transitions")
-    values = ask("tau", "gamma", "transition_scale", "transition_weight")
+    values = ask("Transitions", "tau", "gamma", "transition_scale", "transition_weight")
     shell.section("Dynamics")
-    values["track"] = one_of(
-        "Shape",
-        {"rounded": "Rounded", "square": "Square"},
-        preset.track,
-        row=True,
-        key=f"{setting}.track",
-        help="Rounded: turns at both ends. Square: four straights.",
-    )
-    values |= ask("s_min")
+    shapes, about = {"rounded": "Rounded", "square": "Square"}, "Rounded: turns at both ends. Square: four straights."
+    values["track"] = one_of("Shape", shapes, preset.track, row=True, key=f"{setting}.track", help=about)
+    values |= ask("", "s_min")
     if values["track"] == "square":
-        values |= ask("step")
+        values |= ask("", "step")
     else:
-        turn = math.radians(field("turn", math.degrees(preset.turn)))
-        values["turn"] = preset.turn if math.isclose(turn, preset.turn, rel_tol=1e-6) else turn
-        values["straight_steps"] = pair("upper", "lower", preset.straight_steps)
-    shell.section("Observations")
-    values |= ask("n_channels", "noise")
-    shell.section("Start")
+        bend = ask("", "turn", "upper", "lower")
+        values["turn"] = preset.turn if bend["turn"] == starts["turn"] else math.radians(bend["turn"])
+        values["straight_steps"] = bend["upper"], bend["lower"]
+    values |= ask("Observations", "n_channels", "noise")
+    start = ask("Start", "x", "y")
     places = {str(k): f"S{k + 1}, {place}" for k, place in PLACES.items()}
     values["start_state"] = int(one_of("First state", places, str(preset.start_state), key=f"{setting}.start_state"))
-    values["start"] = pair("x", "y", preset.start)
-    return values
+    return values | {"start": (start["x"], start["y"])}

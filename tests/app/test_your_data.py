@@ -263,15 +263,15 @@ def test_frequent_outliers_and_clean_waves_are_kept_by_default(session):
     for content in (waves(3000, 8.0), table.to_csv(index=False).encode()):
         file = read("waves.csv", content)
         roles = {name: str(role) for name, role in file.content.roles.items()}
-        assert not check.has_few_extremes(file.content, file.digest, roles)
+        assert not check.has_few_extremes(file.content, file.content.report(roles))
 
 
 def test_missing_share_matches_the_report(session):
     rows = "\n".join(f"{i},{'n/a!' if i % 4 == 0 else i * 0.5}" for i in range(100))
     table = read("gaps.csv", f"time,a\n{rows}\n".encode()).content
     found = table.report({**table.roles, "a": "channel"})
-    assert check.missing(table, "a") == pytest.approx(found.channels[0].missing / 100) == pytest.approx(0.25)
-    assert check.missing(table, "time") == 0
+    assert check.missing(table.frame["a"]) == pytest.approx(found.channels[0].missing / 100) == pytest.approx(0.25)
+    assert check.missing(table.frame["time"]) == 0
     words = read("words.csv", b"time,a,label\n0,1,walk\n1,3,\n2,2,rest\n3,4,rest\n").content
     assert check.missing(words, "label") == pytest.approx(0.25)
 

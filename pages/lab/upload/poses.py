@@ -22,7 +22,7 @@ from gdm_studio.plot.figures.states import plain
 from pages.lab.dataset import Dataset
 from pages.lab.poses.tracking import FEATURES, TrackingFile, choose_repairs, from_tracking
 from pages.lab.upload.file import KEPT, OWN, OpenFile, apply_edits
-from pages.lab.upload.table import show_report
+from pages.lab.upload.table import report_text
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of
 from pages.ui.plot import plot
@@ -229,7 +229,6 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
             shell.error("Nothing is selected", "Keep at least one animal and one part.")
             return False
         shell.quiet(f"{table.sentence()}.")
-        show_report(
-            keypoints.report(select(table, options), max(float(dict(options.repairs)["min_score"]), 1e-6)).sentences()
-        )
+        least = max(float(dict(options.repairs)["min_score"]), 1e-6)
+        shell.quiet(report_text(keypoints.report(select(table, options), least)))
     return not table.doubts

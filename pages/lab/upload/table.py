@@ -69,10 +69,12 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
     text = "Interpolates short gaps linearly. The model estimates longer ones."
     fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=settings.key(key, scope), help=text)
     text = "Outliers count as missing values. On by default if they are rare and extreme."
+    report = _find_report(table, file.digest, roles)
     outliers = switch(
-        "Ignore outliers", has_few_extremes(table, file.digest, roles), key=settings.key("outliers", scope), help=text
+        "Ignore outliers", has_few_extremes(table, report), key=settings.key("outliers", scope), help=text
     )
-    if few := few_valued(table, file.digest, roles):
+    few = () if report is None else report.few_valued
+    if report is not None and 0 < len(few) < len(report.channels):
         text = f"{first_of(few, 3)}: few distinct values. States cannot follow them alone."
         if switch("Leave out channels with few values", False, key=settings.key("few", scope), help=text):
             roles = roles | dict.fromkeys(few, str(Role.IGNORE))
@@ -94,9 +96,8 @@ def _choose_transforms(table: Table, file: OpenFile, roles: dict[str, str]) -> t
     """Offer logarithms of skewed channels, log-ratios of parts of a whole, and cosines of angles that jump."""
     log: tuple[str, ...] = ()
     log_ratio, angles = False, True
-    try:
-        report = get_report(table, file.digest, roles)
-    except GdmError:  # contradicting roles; the report shows the message
+    report = _find_report(table, file.digest, roles)
+    if report is None:
         return log, log_ratio, angles
     if report.composition:
         text = "The channels are parts of a constant whole. States are clearer in the logarithms of their ratios."
@@ -131,30 +132,22 @@ def get_report(table: Table, digest: str, roles: dict[str, str]) -> QualityRepor
     return remember(repr((digest, roles, table.answers)), lambda: table.report(roles), "report")
 
 
-def has_few_extremes(table: Table, digest: str, roles: dict[str, str]) -> bool:
+def _find_report(table: Table, digest: str, roles: dict[str, str]) -> QualityReport | None:
+    """Return the quality report; None if the roles contradict each other, as the panel then shows."""
+    with suppress(GdmError):
+        return get_report(table, digest, roles)
+    return None
+
+
+def has_few_extremes(table: Table, report: QualityReport | None) -> bool:
     """Return True if outliers are rare, and some are so far off that they would dominate a fit."""
-    try:
-        report = get_report(table, digest, roles)
-    except GdmError:
+    if report is None or not 0 < report.outliers <= FEW_OUTLIERS * report.n_samples * len(report.channels):
         return False
-    if not 0 < report.outliers <= FEW_OUTLIERS * report.n_samples * len(report.channels):
-        return False
-    for channel in report.channels:
-        if channel.outliers:
-            values = numeric_values(table.frame[channel.name])
-            low, high = np.nanquantile(values, [0.05, 0.95])
-            if max(np.nanmax(values) - high, low - np.nanmin(values)) > EXTREME * (high - low):
-                return True
-    return False
-
-
-def few_valued(table: Table, digest: str, roles: dict[str, str]) -> list[str]:
-    """Return the channels with few distinct values, if there are others."""
-    try:
-        report = get_report(table, digest, roles)
-    except GdmError:
-        return []
-    return list(report.few_valued) if len(report.few_valued) < len(report.channels) else []
+    names = [channel.name for channel in report.channels if channel.outliers]
+    values = np.stack([np.asarray(numeric_values(table.frame[name]), np.float64) for name in names])
+    low, high = np.nanquantile(values, [0.05, 0.95], axis=1)
+    far = np.maximum(np.nanmax(values, axis=1) - high, low - np.nanmin(values, axis=1))
+    return bool((far > EXTREME * (high - low)).any())
 
 
 def edited_roles(file: OpenFile) -> dict[str, str]:
@@ -207,7 +200,7 @@ def columns_panel(file: OpenFile) -> None:
             "column": list(table.roles),
             "role": [row["role"] for row in rows],
             "unit": [row["unit"] for row in rows],
-            "missing": [f"{100 * missing(table, name):.3g}%" for name in table.columns],
+            "missing": [f"{100 * missing(table.frame[name]):.3g}%" for name in table.columns],
             "examples": [_examples(table.frame[name]) for name in table.columns],
         }
     )
@@ -238,7 +231,7 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
             return False
         known = table.understand(dict(options.roles))
         shell.quiet(f"{known.sentence()}.")
-        show_report(report.sentences())
+        shell.quiet(report_text(report))
         if report.outliers:
             shell.quiet(
                 "Outliers count as missing values; turn off Ignore outliers to keep them."
@@ -266,16 +259,14 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
     return not known.doubts
 
 
-def missing(table: Table, name: str) -> float:
+def report_text(report: QualityReport) -> str:
+    return " · ".join(report.sentences()) or "No missing values or outliers."
+
+
+def missing(column: pd.Series) -> float:
     """Return the share of a column without a value; text among numbers counts as missing."""
-    column = table.frame[name]
     numbers, there = np.isfinite(numeric_values(column)), column.notna().to_numpy()
     return float(1 - (numbers if numbers.sum() >= 0.5 * there.sum() else there).mean())
-
-
-def show_report(sentences: list[str]) -> None:
-    """Show the sentences of a report."""
-    shell.quiet(" · ".join(sentences) or "No missing values or outliers.")
 
 
 def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int = 0) -> Figure:
