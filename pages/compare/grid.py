@@ -50,8 +50,9 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
             f"{comparison.n_fits} fits of one seed each, in the background. Compare promising ones with several seeds.",
         )
         return
-    measures = {name: words for name, (words, _) in MEASURES.items()}
-    name = pick("Measure", measures, "density", row=True, key="grid-measure")
+    name = pick(
+        "Measure", {name: words for name, (words, _) in MEASURES.items()}, "density", row=True, key="grid-measure"
+    )
     (found,) = fits.poll().values()
     show_progress("grid-progress", fits, found.finished)
     with shell.panel("grid"):
@@ -69,18 +70,21 @@ def begin(name: str, about: Hashable, comparison: Comparison) -> Fits:
     return fits
 
 
-def _name(k: int, value: Any) -> str:
-    return f"{k}/{value}"
+def cells_of(one: ComparedSetting, against: str | None) -> dict[tuple[str, str], ComparedSetting]:
+    """Return the model of each cell by the words of its column and row."""
+    values = GRIDS[against][1] if against else (None,)
+    return {
+        (str(k), _text(value)): replace(
+            one, config=one.config | {"n_states": k} | ({against: value} if against else {})
+        )
+        for k in STATES
+        for value in values
+    }
 
 
 def settings_of(one: ComparedSetting, against: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the model of each cell by name."""
-    values = GRIDS[against][1] if against else (None,)
-    return {
-        _name(k, value): (one.family, {**one.config, "n_states": k, **({against: value} if against else {})})
-        for k in STATES
-        for value in values
-    }
+    return {"/".join(place): (cell.family, cell.config) for place, cell in cells_of(one, against).items()}
 
 
 def _link(source: ComparedData, one: ComparedSetting, against: str | None, clicked: Mapping[str, Any] | None) -> None:
@@ -92,50 +96,27 @@ def _link(source: ComparedData, one: ComparedSetting, against: str | None, click
     if cell is None:
         shell.quiet("Click a cell to open its fit.")
         return
-    page = navigation.info(source.page)
-    st.page_link(
-        navigation.page(source.page),
-        label=f"Open K {cell.config['n_states']}"
-        + (f", {GRIDS[against][0]} {_text(cell.config[against])}" if against else "")
-        + f" on {page.title}",
-        query_params=source.query(cell),
-    )
+    value = f", {GRIDS[against][0]} {_text(cell.config[against])}" if against else ""
+    label = f"Open K {cell.config['n_states']}{value} on {navigation.info(source.page).title}"
+    st.page_link(navigation.page(source.page), label=label, query_params=source.query(cell))
 
 
 def cell_at(one: ComparedSetting, against: str | None, clicked: Mapping[str, Any] | None) -> ComparedSetting | None:
     """Return the model of a clicked cell, None if there is no such cell."""
-    if not isinstance(clicked, Mapping) or str(clicked.get("x")) not in map(str, STATES):
-        return None
-    config = {**one.config, "n_states": int(str(clicked["x"]))}
-    if against is not None:
-        values = {_text(value): value for value in GRIDS[against][1]}
-        if str(clicked.get("y")) not in values:
-            return None
-        config[against] = values[str(clicked["y"])]
-    return replace(one, config=config)
+    place = clicked if isinstance(clicked, Mapping) else {}
+    return cells_of(one, against).get((str(place.get("x")), str(place.get("y", ""))))
 
 
 def heat(found: Compared, against: str | None, measure: str) -> Figure:
     """Draw the measure for each K and value; failed fits are marked, missing ones blank."""
     words, values = GRIDS[against] if against else ("", (None,))
-    table = np.full((len(values), len(STATES)), np.nan, np.float32)
-    failed = []
-    for i, value in enumerate(values):
-        for j, k in enumerate(STATES):
-            name = _name(k, value)
-            if name in found.failures:
-                failed.append((str(k), _text(value)))
-            for cell in found.cells.get(name, {}).values():
-                table[i, j] = cell.mean(measure)
-    made = figures.heat(
-        table,
-        STATES,
-        [_text(value) for value in values],
-        x_name="states (K)",
-        y_name=words,
-        digits=MEASURES[measure][1],
-        caption=f"{MEASURES[measure][0]}; stronger is better. × marks failed fits.",
-    )
+    rows, columns = [_text(value) for value in values], [str(k) for k in STATES]
+    cells = {name: next(iter(by_seed.values())) for name, by_seed in found.cells.items() if by_seed}
+    table = [[cells[name].mean(measure) if (name := f"{x}/{y}") in cells else np.nan for x in columns] for y in rows]
+    title, digits = MEASURES[measure]
+    caption = f"{title}; stronger is better. × marks failed fits."
+    made = figures.heat(table, columns, rows, x_name="states (K)", y_name=words, digits=digits, caption=caption)
+    failed = [name.split("/") for name in found.failures]
     made["layout"]["annotations"] = [note("×", x, y, xref="x", yref="y") for x, y in failed]  # type: ignore[arg-type]
     return made
 

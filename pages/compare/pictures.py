@@ -38,24 +38,20 @@ def draw(source: ComparedData, chosen: list[ComparedSetting], found: Compared) -
         shell.empty("Fitting", "Each model appears when its first fit finishes.")
         return {}
     drawn: dict[str, Figure] = {}
-    coming_rows = [label for label in found.cells if label not in rows and label not in found.failures]
-    places = [*rows, *coming_rows]
-    trial = source.test[0]
-    position = trial.position if len(source.test) == 1 else None
+    places = [*rows, *(label for label in found.cells if label not in rows and label not in found.failures)]
+    position = source.test[0].position if len(source.test) == 1 else None
     if position is not None:
-        step = timing(source, stride)["step"]
+        look: Dict = {"height": 225, "width": 3.0, "step": timing(source, stride)["step"], "caption": ""}
         n_columns = 2 if len(places) in (2, MOST) else min(len(places), WIDE)
-        columns = st.columns(n_columns, gap="small")
-        for i, label in enumerate(places):
-            if i and i % n_columns == 0:  # in rows: phones stack columns
-                columns = st.columns(n_columns, gap="small")
-            with columns[i % n_columns]:
-                name = f"track-{slug(label)}"
+        rows_of_places = range(0, len(places), n_columns)  # phones stack columns
+        columns = [column for _ in rows_of_places for column in st.columns(n_columns, gap="small")]
+        for label, column in zip(places, columns, strict=False):
+            name = f"track-{slug(label)}"
+            with column:
                 if (states := rows.get(label)) is None:
-                    coming(f"compare-{name}", f"{label}: fitting", 225)
+                    coming(f"compare-{name}", f"{label}: fitting", look["height"])
                     continue
-                track = position[::stride][: len(states)]
-                drawn[name] = figures.track(track, states, title=label, height=225, width=3.0, step=step, caption="")
+                drawn[name] = figures.track(position[::stride][: len(states)], states, title=label, **look)
                 plot(drawn[name], key=f"compare-{name}")
     drawn["strips"] = figures.state_strips(
         {"true" if label is TRUTH else label.split(" ")[0]: states for label, states in rows.items()},

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from html import escape
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -94,8 +93,7 @@ def _show_findings(found: Compared) -> None:
     for label, message in found.failures.items():
         shell.error(f"{label} failed", message)
     verdicts = (found.verdict(name) for name in IN_WORDS)
-    first = next((one for one in verdicts if one is not None and one.sentence), None)
-    if first is not None:
+    if first := next((one for one in verdicts if one is not None and one.sentence), None):
         name = escape(MEASURES[first.measure][0])
         st.html(f'<dl class="gdm-verdicts"><dt>{name}</dt><dd>{escape(first.sentence)}</dd></dl>')
 
@@ -141,11 +139,8 @@ def _score(cell: Cell, name: str) -> float:
 
 def _best_baselines(baselines: Mapping[str, Cell]) -> dict[str, Cell]:
     """Return the best baseline of each score in SHOWN."""
-    best = set()
-    for name in SHOWN:
-        values = {base: value for base, cell in baselines.items() if np.isfinite(value := _score(cell, name))}
-        if values:
-            best.add(max(values, key=lambda base: values[base]))
+    values = pd.DataFrame({base: {name: _score(cell, name) for name in SHOWN} for base, cell in baselines.items()})
+    best = set(values.dropna(how="all").idxmax(axis=1))
     return {name: cell for name, cell in baselines.items() if name in best}
 
 

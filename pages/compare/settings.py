@@ -46,7 +46,16 @@ SHORT = {
     "arhmm-sticky": "sticky AR-HMM",
     "pdlds": "p-dLDS",
 }
-FIRST = ("gdm", "arhmm", "rslds-ro")  # what a first visit compares
+FIRST = (
+    "gdm",
+    "arhmm",
+    "rslds-ro",
+    "gdm",
+    "gdm",
+    "gdm",
+)  # what a first visit compares, and what further models begin as
+N_FIRST = 3
+SEES = {posterior: name for name, posterior in POSTERIORS.items()}  # what the controls call a posterior
 COUNT = "settings"  # number of models, in the address
 
 
@@ -66,29 +75,24 @@ def labels(chosen: list[ComparedSetting]) -> list[str]:
     differ = [name for name in symbols if len({repr(one.config[name]) for one in chosen if name in one.config}) > 1]
     found = []
     for one in chosen:
-        values = {name: one.config[name] for name in differ if name in one.config}
-        values |= {"posterior": _sees(values["posterior"])} if "posterior" in values else {}
-        parts = [f"{symbols[name]} {value}" for name, value in values.items()]
+        parts = [
+            f"{symbols[name]} {SEES.get(value, value)}"
+            for name in differ
+            if (value := one.config.get(name)) is not None
+        ]
         found.append(f"{one.letter} {', '.join([SHORT[one.name], *parts])}")
     return found
 
 
-def _sees(posterior: str) -> str:
-    """Return what the controls call this posterior."""
-    return next(source for source, name in POSTERIORS.items() if name == posterior)
-
-
 def drop_duplicates(chosen: list[ComparedSetting]) -> tuple[list[ComparedSetting], str]:
     """Return each model once, and a sentence about the duplicates."""
-    kept: list[ComparedSetting] = []
+    kept: dict[str, ComparedSetting] = {}
     notes = []
     for one in chosen:
-        same = next((other for other in kept if (other.name, other.config) == (one.name, one.config)), None)
-        if same is None:
-            kept.append(one)
-        else:
+        same = kept.setdefault(repr((one.name, one.config)), one)
+        if same is not one:
             notes.append(f"{one.letter} equals {same.letter} and is left out. Change one of its parameters.")
-    return kept, " ".join(notes)
+    return list(kept.values()), " ".join(notes)
 
 
 def choose(source: ComparedData, advanced: Any) -> list[ComparedSetting]:
@@ -116,12 +120,8 @@ def _summarise(letter: str) -> str:
         return st.session_state.get(ui_settings.widget_key(key), ui_settings.text(key) or start)
 
     names = {MODELS[name]: name for name in MODELS}
-    name = current("model", _first_model(letter))
+    name = current("model", FIRST[LETTERS.index(letter)])
     return f"{letter}: {SHORT.get(names.get(name, name), name)}, K {current('K', 4)}"
-
-
-def _first_model(letter: str) -> str:
-    return FIRST[LETTERS.index(letter)] if LETTERS.index(letter) < len(FIRST) else "gdm"
 
 
 def _offer_fit(count: int) -> None:
@@ -129,18 +129,11 @@ def _offer_fit(count: int) -> None:
     last: tuple[str, Choice] | None = st.session_state.get(lab.LAST_FIT)
     text = "No finished fit yet. Open a lab page and wait for its fit."
     if last is not None:
-        page, fitted = last
-        facts = ", ".join(f"{name} {value}" for name, value in fitted.facts if name != "seed")
-        text = f"{fitted.label}, {facts}, from {page}. Compare uses its own seeds."
-    st.button(
-        "Add the current fit",
-        key="add-fit",
-        on_click=_add_fit,
-        args=(count, last),
-        disabled=last is None or count == len(LETTERS),
-        help=text,
-        width="stretch",
-    )
+        facts = ", ".join(f"{name} {value}" for name, value in last[1].facts if name != "seed")
+        text = f"{last[1].label}, {facts}, from {last[0]}. Compare uses its own seeds."
+    full = last is None or count == len(LETTERS)
+    clicked: dict[str, Any] = {"on_click": _add_fit, "args": (count, last)}
+    st.button("Add the current fit", key="add-fit", disabled=full, help=text, width="stretch", **clicked)
 
 
 def _add_fit(count: int, last: tuple[str, Choice]) -> None:
@@ -154,7 +147,7 @@ def address_of(model: str, config: Mapping[str, Any]) -> dict[str, str]:
     """Return the settings of a model as a lab page's address has them."""
     found = {"model": MODELS[model], "K": f"{config['n_states']}"}
     if "posterior" in config:
-        found["sees"] = DEFINED_BY[_sees(config["posterior"])]
+        found["sees"] = DEFINED_BY[SEES[config["posterior"]]]
     if "temperature" in config:
         stay = config["stickiness"]
         found |= {"tau": f"{config['temperature']:g}", "stay": STICKINESS["learn" if stay == "learn" else "fix"]}
@@ -164,8 +157,8 @@ def address_of(model: str, config: Mapping[str, Any]) -> dict[str, str]:
 
 def _count() -> int:
     """Return the number of models."""
-    count = number_in_address(COUNT, "Models", 1, len(LETTERS), len(FIRST))
-    ui_settings.keep(COUNT, None if count == len(FIRST) else str(count))
+    count = number_in_address(COUNT, "Models", 1, len(LETTERS), N_FIRST)
+    ui_settings.keep(COUNT, None if count == N_FIRST else str(count))
     return count
 
 
@@ -175,7 +168,7 @@ def _set_count(count: int) -> None:
 
 def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetting:
     models = {name: MODELS[name] for name in offered}
-    name = one_of(f"Model {letter}", models, _first_model(letter), key=ui_settings.key("model", letter))
+    name = one_of(f"Model {letter}", models, FIRST[LETTERS.index(letter)], key=ui_settings.key("model", letter))
     left, right = st.columns(2, gap="small")
     k = number(
         "States (K)", *K_RANGE, 4, key=ui_settings.key("K", letter), place=left, called=f"States (K) of {letter}"
@@ -302,6 +295,5 @@ def _open(page: str) -> ComparedData | None:
     data, choice = setting.dataset, setting.choice
     n_latent, left = int(choice.config["n_latent"]), ui_settings.on_page(navigation.info(page).url)
     windowed = bool(data.recordings)
-    return ComparedData(
-        data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, choice.scope, windowed
-    )
+    sides = data.train, data.test
+    return ComparedData(data.about, *sides, n_latent, data.unit, data.keep, page, left, choice.scope, windowed)

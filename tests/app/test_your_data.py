@@ -273,7 +273,7 @@ def test_missing_share_matches_the_report(session):
     assert check.missing(table.frame["a"]) == pytest.approx(found.channels[0].missing / 100) == pytest.approx(0.25)
     assert check.missing(table.frame["time"]) == 0
     words = read("words.csv", b"time,a,label\n0,1,walk\n1,3,\n2,2,rest\n3,4,rest\n").content
-    assert check.missing(words, "label") == pytest.approx(0.25)
+    assert check.missing(words.frame["label"]) == pytest.approx(0.25)
 
 
 def test_long_recording_is_shown_in_hours(engine, monkeypatch):
