@@ -25,19 +25,16 @@ def _mean(material: Material, experiment: str, label: str, score: str) -> float 
 
 
 def _table(material: Material) -> str:
-    experiment = f"table/{material.setting}/fair"
+    experiment, released = f"table/{material.setting}/fair", numbers.RELEASED[material.setting]
     names = ("matched_accuracy", "untrained.matched_accuracy", "paper_accuracy", "untrained.paper_accuracy")
-    ours = [_mean(material, experiment, "GDM", name) for name in names]
-    released = numbers.RELEASED[material.setting]
-    theirs = [float(released[label].split()[0]) for label in ("GDM", "GDM, untrained")]
-    if None in ours:
+    ours = [mean for name in names if (mean := _mean(material, experiment, "GDM", name)) is not None]
+    if len(ours) < len(names):
         return ""
-    matched, untrained_matched, trained, untrained = (value for value in ours if value is not None)
+    theirs = [float(released[label].split()[0]) for label in ("GDM", "GDM, untrained")]
     return (
-        f"GDM, trained and untrained: {matched:.2f} and {untrained_matched:.2f} by matched accuracy, {trained:.2f} and "
-        f"{untrained:.2f} by the paper's metric (ours, new tracks), {theirs[0]:.2f} and {theirs[1]:.2f} with the "
-        "released code. Compare models by the last column."
-    )
+        "GDM, trained and untrained: {:.2f} and {:.2f} by matched accuracy, {:.2f} and {:.2f} by the paper's metric (ours, new "
+        "tracks), {:.2f} and {:.2f} with the released code. Compare models by the last column."
+    ).format(*ours, *theirs)
 
 
 def _nascar(material: Material) -> str:

@@ -135,15 +135,13 @@ def table(material: Material) -> None:
     rows = {}
     for label in [*paper.TABLE_1, "GDM, untrained"]:
         score = "untrained.paper_accuracy" if label.endswith("untrained") else "paper_accuracy"
-        source = label.split(",")[0]
+        ours_here, new = (ours[protocol].get(label.split(",")[0], []) for protocol in paper.PROTOCOLS)
         rows[label] = {
             "paper": numbers.PAPER[setting].get(label, ""),
             "released code": numbers.RELEASED[setting].get(label, ""),
-            "ours": format_score(ours["paper"].get(source, []), score),
-            "ours, new tracks": format_score(ours["fair"].get(source, []), score),
-            "new tracks, matched accuracy": format_score(
-                ours["fair"].get(source, []), score.replace("paper", "matched")
-            ),
+            "ours": format_score(ours_here, score),
+            "ours, new tracks": format_score(new, score),
+            "new tracks, matched accuracy": format_score(new, score.replace("paper", "matched")),
         }
     lines = material.stored.lines.get(f"table/{setting}/paper", {})
     for name in ("k-means on steps", "majority class"):
@@ -151,7 +149,7 @@ def table(material: Material) -> None:
             rows[name] = {"ours": format_score([lines[name]], "paper_accuracy")}
     if accuracies := draw_accuracies(ours["fair"]):
         material.draw(accuracies, "paper-accuracies")
-    material.show_table(_tabulate(with_best(rows)), "states")
+    material.show_table(mark_best(_tabulate(rows)), "states")
     shell.quiet("10-NN accuracy (paper's metric), mean ± SD over seeds. The last column matches states to labels.")
     with st.expander("Held-out R² without retraining"):
         _show_reconstructions(material, ours)
@@ -161,9 +159,10 @@ def draw_accuracies(fits: Mapping[str, Sequence[Cell]]) -> Figure | None:
     """Draw both accuracies of each model, trained next to untrained; None without fits."""
     names = [name for name in paper.TABLE_1 if fits.get(name)]
     traces: list[Dict] = []
+    kinds: dict[str, tuple[str, Dict]] = {"trained": ("", {"color": "$accent"}), "untrained": ("untrained.", HOLLOW)}
     for number, score in enumerate(("paper_accuracy", "matched_accuracy")):
-        for words, look in (("trained", {"color": "$accent"}), ("untrained", HOLLOW)):
-            full = f"untrained.{score}" if words == "untrained" else score
+        for words, (prefix, look) in kinds.items():
+            full = prefix + score
             known = {name: [c.scores[full] for c in fits[name] if full in c.scores] for name in names}
             rows = [name for name in names if known[name]]
             mean, spread = ([float(f(known[name])) for name in rows] for f in (np.mean, np.std))
@@ -200,18 +199,10 @@ def _show_reconstructions(material: Material, ours: Mapping[str, Mapping[str, Se
     shell.quiet("The paper reports 0.8 for the models it compares with, and near 1 for the GDM.")
 
 
-def with_best(rows: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """Return the rows with the best values of each column in bold."""
-    found = {column: [values[column].split(" ")[0] for values in rows.values() if values.get(column)]
-             for values in rows.values() for column in values}  # fmt: skip
-    best = {column: max(numbers, key=float) for column, numbers in found.items() if numbers}
-    return {
-        label: {
-            column: f"**{text}**" if text and text.split(" ")[0] == best[column] else text
-            for column, text in values.items()
-        }
-        for label, values in rows.items()
-    }
+def mark_best(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the best values of each column in bold."""
+    values = table.apply(lambda column: pd.to_numeric(column.str.split(" ").str[0], errors="coerce"))
+    return table.mask(values == values.max(), "**" + table + "**")
 
 
 def _tabulate(rows: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
@@ -244,18 +235,11 @@ def nascar(material: Material) -> None:
 
 
 def _draw_ranges(found: Mapping[str, Any]) -> Figure:
-    mean, sd = (np.asarray(found[name], np.float32) for name in ("mean", "spread"))
-    time = np.arange(len(mean)) + found["from"]
-    observed = np.array(found["observed"], np.float32)  # NaN where missing
-    return figures.envelope(
-        time,
-        mean,
-        band90=(mean - SPREADS * sd, mean + SPREADS * sd),
-        observed=(time, observed),
-        channel="first channel",
-        height=240,
-        caption=f"Forecast of the next sample ± 3 SD; covers {100 * found['held']:.1f}% (99.7% for a Gaussian).",
-    )
+    mean, sd, observed = (np.asarray(found[name], np.float32) for name in ("mean", "spread", "observed"))
+    time, band = np.arange(len(mean)) + found["from"], (mean - SPREADS * sd, mean + SPREADS * sd)
+    caption = f"Forecast of the next sample ± 3 SD; covers {100 * found['held']:.1f}% (99.7% for a Gaussian)."
+    look: Dict = {"channel": "first channel", "height": 240, "caption": caption}
+    return figures.envelope(time, mean, band90=band, observed=(time, observed), **look)
 
 
 # ---- Figure 3 -------------------------------------------------------------------------------------------------------
@@ -270,32 +254,26 @@ def formula1(material: Material) -> None:
     if any(trial.position is None for trial in test):
         return
     position = np.concatenate([np.asarray(trial.position) for trial in test])
-    shown = {
-        model: cell
-        for model in ("GDM", "rSLDS (RO)")
-        if (cell := material.find_fit("formula1", f"{model}, K = {paper.SHOWN_STATES}")) is not None
-    }
-    for place, (model, cell) in zip(st.columns(2, gap="small"), shown.items(), strict=False):
-        with place:
-            title = f"{model}, K = {paper.SHOWN_STATES}"
+    shown = {}
+    for place, model in zip(st.columns(2, gap="small"), ("GDM", "rSLDS (RO)"), strict=True):
+        title = f"{model}, K = {paper.SHOWN_STATES}"
+        if (cell := material.find_fit("formula1", title)) is not None:
+            shown[model] = cell
             drawn = figures.track(position[:: cell.stride], cell.states, title=title, height=260, caption="")
-            material.draw(drawn, f"paper-f1-{model}")
+            with place:
+                material.draw(drawn, f"paper-f1-{model}")
     _show_segments(material, test, shown)
 
 
 def _draw_against_k(material: Material, experiment: str) -> bool:
     """Draw accuracy against K if every model has a fit, and return whether they have."""
     cells, k = material.cells(experiment), np.array(paper.STATES)
-    n_seeds = max((len(found) for found in cells.values()), default=1)
     curves = {}
     for model in ("GDM", "rSLDS (RO)"):
+        fits = [cells.get(f"{model}, K = {n_states}", []) for n_states in paper.STATES]
         for name, score in ((model, "paper_accuracy"), (f"{model}, untrained", "untrained.paper_accuracy")):
-            values = np.full((len(k), n_seeds), np.nan, np.float32)
-            for i, n_states in enumerate(paper.STATES):
-                fits = cells.get(f"{model}, K = {n_states}", [])
-                known = [cell.scores[score] for cell in fits if score in cell.scores]
-                values[i, : len(known)] = known
-            curves[name] = values
+            known = pd.DataFrame([[cell.scores.get(score, np.nan) for cell in row] for row in fits])
+            curves[name] = known.to_numpy(np.float32)  # rows of fewer seeds end with NaN
     there = np.any([np.isfinite(v).any(axis=1) for v in curves.values()], axis=0)
     curves = {name: v[there] for name, v in curves.items() if np.isfinite(v[there]).any(axis=1).all()}
     if not curves:
@@ -317,8 +295,7 @@ def _show_segments(material: Material, test: Trials, cells: Mapping[str, Cell]) 
     columns = {}
     for model, cell in cells.items():
         segment = labels[:: cell.stride]
-        there = segment != UNLABELLED
-        if there.any():
+        if (there := segment != UNLABELLED).any():
             parts = composition(cell.states[there], segment[there], int(segment.max()) + 1)
             columns[model] = [" ".join(f"S{part.state + 1}" for part in found if part.main) for found in parts]
     if columns:
@@ -382,15 +359,10 @@ def _draw_by_trial(material: Material, cells: Mapping[str, Sequence[Cell]]) -> N
         if len(values):
             curves[label] = np.stack([np.nanmean(values[:, trial_of_block == i], axis=1) for i in range(len(test))])
     if curves and len(test) > 1:
-        drawn = figures.sweep(
-            np.arange(1, len(test) + 1),
-            curves,
-            setting_name="held-out trial",
-            score_name="state accuracy",
-            height=220,
-            joined=False,
-            caption="Mean over fits ± SD; each small dot is one fit.",
-        )
+        names: Dict = {"setting_name": "held-out trial", "score_name": "state accuracy"}
+        caption = "Mean over fits ± SD; each small dot is one fit."
+        trials = np.arange(1, len(test) + 1)
+        drawn = figures.sweep(trials, curves, **names, height=220, joined=False, caption=caption)
         material.draw(drawn, "paper-by-trial")
 
 
@@ -405,12 +377,9 @@ def _draw_expert_strips(material: Material, cells: Mapping[str, Cell]) -> None:
     rows = {"expert": figures.one_hot(labels, len(names))}
     for label, cell in cells.items():
         rows[label.replace(" with a GRU", ", GRU")] = group_by_label(cell.states, labels, len(names))
-    height = 50 + 44 * len(rows)
+    look: Dict = {"step": stride / test[0].rate_hz, "unit": "s", "height": 50 + 44 * len(rows), "names": names}
     caption = "A state has the colour of the behaviour that the expert labelled most often during it."
-    drawn = figures.state_strips(
-        rows, step=stride / test[0].rate_hz, unit="s", height=height, names=names, caption=caption
-    )
-    material.draw(drawn, "paper-mice-strips")
+    material.draw(figures.state_strips(rows, **look, caption=caption), "paper-mice-strips")
 
 
 def group_by_label(

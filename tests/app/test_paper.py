@@ -85,10 +85,11 @@ def test_note_waits_for_its_fits():
 
 
 def test_best_values_are_bold():
-    rows = {"a": {"x": "0.90 ± 0.01", "y": ""}, "b": {"x": "0.90", "y": ""}, "c": {"x": "0.89 ± 0.20"}}
-    assert panels.with_best(rows) == {
-        "a": {"x": "**0.90 ± 0.01**", "y": ""}, "b": {"x": "**0.90**", "y": ""}, "c": {"x": "0.89 ± 0.20"},
-    }  # fmt: skip
+    table = pd.DataFrame({"x": ["0.90 ± 0.01", "0.90", "0.89 ± 0.20"], "y": ["–"] * 3})
+    assert panels.mark_best(table).to_dict("list") == {
+        "x": ["**0.90 ± 0.01**", "**0.90**", "0.89 ± 0.20"],
+        "y": ["–"] * 3,
+    }
 
 
 def test_every_panel_draws_from_stored_results(engine):
