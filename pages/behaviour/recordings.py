@@ -50,23 +50,12 @@ class ChosenRecordings:
 def choose(advanced: Any) -> ChosenRecordings:
     """Show the controls and return their values; rare controls go to `advanced`."""
     shell.section("Recording")
-    source = one_of(
-        "Source",
-        SOURCES,
-        key="source",
-        help="Files are read from the data folder.",
-    )
+    source = one_of("Source", SOURCES, key="source", help="Files are read from the data folder.")
     with advanced:
         shell.section("Recording")
     options = {"simulated": _simulated, "calms21": _calms21, "file": _file}[source](advanced)
-    features = one_of(
-        "Features",
-        FEATURES,
-        row=True,
-        key="features",
-        place=advanced,
-        help="Egocentric: body shape, speeds and relation to the partner. Raw: all coordinates, as in the paper.",
-    )
+    text = "Egocentric: body shape, speeds and relation to the partner. Raw: all coordinates, as in the paper."
+    features = one_of("Features", FEATURES, row=True, key="features", place=advanced, help=text)
     return ChosenRecordings(source, features, tuple(options.items()))
 
 
@@ -137,7 +126,7 @@ def load(chosen: ChosenRecordings) -> Dataset:
 def load_simulated(chosen: ChosenRecordings) -> Dataset:
     frames, seed = chosen.option("frames"), chosen.option("seed")
     whole = mice.simulate_recordings(N_TRIALS, frames, seed)
-    train, test = KeypointSet(whole.tables[:-N_NEW], whole.name), KeypointSet(whole.tables[-N_NEW:], whole.name)
+    train, test = (KeypointSet(part, whole.name) for part in (whole.tables[:-N_NEW], whole.tables[-N_NEW:]))
     recipe = Recipe(
         ["from dataclasses import replace", "from gdm_studio.datasets import mice"],
         [
@@ -160,22 +149,22 @@ def _load_calms21(chosen: ChosenRecordings) -> Dataset:
     def report(split: str, share: float, text: str) -> None:
         bar.progress(share, f"{split}: {text}")
 
-    try:
-        sets: dict[str, KeypointSet] = {}
-        refused: dict[str, DataError] = {}
-        for split in ("train", "test"):
-            try:
-                whole = calms21.load_recordings(source, split, progress=partial(report, split))
-                sets[split] = KeypointSet(whole.tables[: chosen.option(split)], whole.name)
-            except DataError as error:
-                refused[split] = error
-        if len(refused) == 1:
-            missing, why = next(iter(refused.items()))
-            raise _missing_part(source, missing, str(why)) from why
-        if refused:
-            raise refused["train"]
-    finally:
-        bar.empty()
+    sets: dict[str, KeypointSet] = {}
+    refused: dict[str, DataError] = {}
+    for split in ("train", "test"):
+        try:
+            whole = calms21.load_recordings(source, split, progress=partial(report, split))
+            sets[split] = KeypointSet(whole.tables[: chosen.option(split)], whole.name)
+        except DataError as error:
+            refused[split] = error
+    bar.empty()
+    if len(refused) == 2:
+        raise refused["train"]
+    for missing, why in refused.items():
+        raise DataError(
+            f"{source.name} has no {missing} trials of CalMS21 ({str(why).split('. ')[0].rstrip('.')}). Put "
+            f"calms21_task1_{missing}.json into the same folder, or use the official zip. {calms21.WHERE_TO_GET}"
+        ) from why
     train, test = sets["train"], sets["test"]
     recipe = Recipe(
         ["from dataclasses import replace", "from gdm_studio.datasets import calms21"],
@@ -195,14 +184,6 @@ def _load_calms21(chosen: ChosenRecordings) -> Dataset:
         licences=("CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302: see its licence.",),
         scope=settings.scope("calms21", chosen.option("path")), name="CalMS21",
     )  # fmt: skip
-
-
-def _missing_part(source: Path, missing: str, why: str) -> DataError:
-    """Return the error for a missing CalMS21 file."""
-    return DataError(
-        f"{source.name} has no {missing} trials of CalMS21 ({why.split('. ')[0].rstrip('.')}). Put "
-        f"calms21_task1_{missing}.json into the same folder, or use the official zip. {calms21.WHERE_TO_GET}"
-    )
 
 
 def _load_file(chosen: ChosenRecordings) -> Dataset:

@@ -27,6 +27,11 @@ def _oval(n: int) -> npt.NDArray[np.float64]:
     return np.column_stack([x, height / 2 - radius * np.cos(turned)])
 
 
+def _road() -> str:
+    """Return the path of the stadium, for SVG and CSS."""
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
+
+
 def stadium_states(n: int, softness: float) -> npt.NDArray[np.float32]:
     """Return proportions [n, 2] of 'straight' and 'turn' along the stadium; softness 0 switches abruptly."""
     position = _oval(n)
@@ -42,14 +47,11 @@ def _stadium_image(softness: float, alt: str) -> str:
     """Draw the stadium in mixed colours; its states depend on x alone, so one gradient suffices."""
     position, lap = _oval(384), stadium_states(384, softness)
     order = np.argsort(position[:, 0], kind="stable")
-    if softness:
-        order = order[::4]
-    else:  # the two sides of each jump are enough
-        jump = np.flatnonzero(np.diff(lap[order, 0]))
-        order = order[np.sort(np.concatenate([[0], jump, jump + 1, [len(order) - 1]]))]
+    jump = np.r_[True, np.diff(lap[order, 0]) != 0, True]
+    order = order[::4] if softness else order[jump[1:] | jump[:-1]]  # the two sides of each jump are enough
     left, right = position[:, 0].min(), position[:, 0].max()
     stops = gradient_stops((position[order, 0] - left) / (right - left), lap[order])
-    d = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
+    d = _road()
     svg = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 118" width="300" height="118"><defs>'
         f'<linearGradient id="g" gradientUnits="userSpaceOnUse" x1="{left:.1f}" x2="{right:.1f}" y1="0" y2="0">{stops}'
@@ -61,22 +63,20 @@ def _stadium_image(softness: float, alt: str) -> str:
 
 def _frames(name: str, shares: npt.NDArray[np.float32]) -> str:
     """Return keyframes of a bar that follows `shares`."""
-    steps = "".join(
-        f"{100 * i / len(shares):.2f}%{{transform:scaleX({max(v, 0.004):.3f})}}" for i, v in enumerate(shares.tolist())
-    )
-    return f"@keyframes {name}{{{steps}100%{{transform:scaleX({max(float(shares[0]), 0.004):.3f})}}}}"
+    around = [*shares.tolist(), float(shares[0])]
+    steps = (f"{100 * i / len(shares):.2f}%{{transform:scaleX({max(v, 0.004):.3f})}}" for i, v in enumerate(around))
+    return f"@keyframes {name}{{{''.join(steps)}}}"
 
 
 def animation_html() -> str:
     """Draw two cars on the same track: one with hard states, one with soft states; laps.js lets the reader drag them."""
-    panels, styles = [], []
+    panels, styles, road = [], [], _road()
     for key, title, text, softness in (
         ("hard", "Hard switching", "One state at a time.", 0.0),
         ("soft", "Soft switching", "Partly straight, partly turning. Drag the car.", 0.32),
     ):
         lap = stadium_states(FRAMES, softness)
         picture = _stadium_image(softness, f"{title}: a lap in the colours of two states")
-        road = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
         timing = "" if softness else "animation-timing-function:step-end"  # hard shares jump
         bars = "".join(
             f'<span>{label}</span><i><b style="background:{colour};animation-name:gdm-{key}-{k};'

@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from datasets.keypoints import KeypointTable
-from gdm_core.analysis.explain import StateFacts, explain_state
+from gdm_core.analysis.explain import explain_state
 from gdm_core.text import format_percent, plural
 from gdm_core.units import Unit
 from gdm_studio.plot import palette
@@ -107,11 +107,22 @@ def draw_card(view: View, reading: Decoded, column: int) -> str:
     colour, name = palette.colours(len(reading.names))[column], reading.names[column]
     values, names = _quantities(view, reading)
     facts = explain_state(reading.states, reading.bouts, column, values, names)
-    pose, unit = view.dataset.pose(view.index), reading.dwell_unit(reading.bouts)
-    moments = []
-    for first, stop in facts.typical.tolist():
-        lines = _draw_moment(reading, pose, values, facts, names, (first, stop), colour)
-        moments.append((lines, _moment(reading, first)))
+    pose, unit, timing = view.dataset.pose(view.index), reading.dwell_unit(reading.bouts), reading.timing
+    told = [names.index(name) for name, _ in facts.differences] or list(range(len(names)))
+
+    def draw(first: int, stop: int) -> str:
+        """Return the lines of a bout: its poses, its part of the path, or the channels around it."""
+        if pose is not None:
+            return draw_pose(pose, (first + stop) // 2, colour)
+        if reading.trial.position is not None:
+            return _draw_path(np.asarray(reading.trial.position, np.float64), first, stop, colour)
+        return draw_channels(values[:, told], first, stop, colour)
+
+    def when(sample: int) -> str:
+        time = timing["start"] + timing["step"] * sample
+        return f"{timing['unit']} {time:.0f}" if timing["unit"] == "step" else f"{time:.4g} {timing['unit']}"
+
+    moments = [(draw(first, stop), when(first)) for first, stop in facts.typical.tolist()]
     lengths = facts.lengths * unit.convert(1 / reading.trial.rate_hz)
     before, after = ([(reading.names[k], share) for k, share in others] for others in (facts.before, facts.after))
     return card_html(colour, name, moments, facts.share, facts.differences, lengths, unit, (before, after))
@@ -165,12 +176,6 @@ def _quantities(view: View, reading: Decoded) -> tuple[npt.NDArray[np.float32], 
     return values, ("position x", "position y", "speed", "turning")
 
 
-def _moment(reading: Decoded, sample: int) -> str:
-    timing = reading.timing
-    at = timing["start"] + timing["step"] * sample
-    return f"{timing['unit']} {at:.0f}" if timing["unit"] == "step" else f"{at:.4g} {timing['unit']}"
-
-
 def _describe_lengths(lengths: npt.NDArray[np.floating], unit: Unit) -> str:
     if not len(lengths):
         return "never the strongest state"
@@ -185,25 +190,6 @@ def _describe_neighbours(others: Sequence[tuple[str, float]]) -> str:
 
 
 # ---- pictures -------------------------------------------------------------------------------------------------------
-def _draw_moment(
-    reading: Decoded,
-    pose: KeypointTable | None,
-    values: npt.NDArray[np.float32],
-    facts: StateFacts,
-    names: Sequence[str],
-    span: tuple[int, int],
-    colour: str,
-) -> str:
-    """Return the lines of a bout: its poses, its part of the path, or the channels around it."""
-    first, stop = span
-    if pose is not None:
-        return draw_pose(pose, (first + stop) // 2, colour)
-    if reading.trial.position is not None:
-        return _draw_path(np.asarray(reading.trial.position, np.float64), first, stop, colour)
-    told = [names.index(name) for name, _ in facts.differences] or range(len(names))
-    return draw_channels(values[:, list(told)], first, stop, colour)
-
-
 def _to_picture(lines: str, moment: str) -> str:
     width, height = SIZE
     svg = (

@@ -18,6 +18,7 @@ from pages.lab import Dataset
 from pages.ui import settings
 
 MOST_LETTERS = 30
+PLACE = "_labels-{}"  # the underscore keeps it while another page is open
 
 
 @dataclass(frozen=True)
@@ -41,30 +42,30 @@ class Labels:
 def key_of(data: Dataset) -> str:
     """Return a name for the recording. Other features or repairs of the same frames keep its labels."""
     frames = [(trial.name, trial.n_samples) for trial in data.fitted_recordings]
-    labels = (
-        ""
-        if data.scope
-        else hashlib.sha256(b"".join(z.tobytes() for z in labels_of(data.fitted_recordings))).hexdigest()
-    )
+    labels = [] if data.scope else [hashlib.sha256(z.tobytes()).hexdigest() for z in labels_of(data.fitted_recordings)]
     return settings.scope("marks", data.scope, frames, labels)
 
 
 def load(scope: str) -> Labels:
     """Return the labels of a recording."""
-    kept: Labels = st.session_state.get(_place(scope), Labels())
+    kept: Labels = st.session_state.get(PLACE.format(scope), Labels())
     return kept
 
 
 def change(scope: str, **fields: Any) -> None:
     """Keep the labels of a recording with other fields; an earlier error goes."""
-    st.session_state[_place(scope)] = replace(load(scope), **{"error": "", **fields})
+    st.session_state[PLACE.format(scope)] = replace(load(scope), **{"error": "", **fields})
 
 
 def replace_marks(scope: str, marks: Marks, trials: Trials, *, by_desk: bool = False) -> None:
     """Keep these marks, or the earlier ones and the error if they are invalid."""
     now = load(scope)
     try:
-        _check(marks, trials)
+        marks.labels(trials)
+        if short := next((mark for mark in marks.marks if mark.stop - mark.start < 2), None):
+            raise DataError(f"A stretch of {short.label!r} has a single frame. Label at least 2 frames.")
+        if len(marks.names) > palette.MAX_STATES:
+            raise DataError(f"These are {len(marks.names)} labels; at most {palette.MAX_STATES} are possible.")
     except DataError as error:
         change(scope, revision=now.revision + 1, error=str(error))  # the desk then drops its own change
         return
@@ -81,19 +82,6 @@ def add_name(scope: str, name: str, names: Sequence[str]) -> None:
         change(scope, error=f"There are {len(names)} labels; at most {palette.MAX_STATES} are possible.")
     else:
         change(scope, names=(*load(scope).names, name))
-
-
-def _check(marks: Marks, trials: Trials) -> None:
-    marks.labels(trials)
-    short = next((mark for mark in marks.marks if mark.stop - mark.start < 2), None)
-    if short is not None:
-        raise DataError(f"A stretch of {short.label!r} has a single frame. Label at least 2 frames.")
-    if len(marks.names) > palette.MAX_STATES:
-        raise DataError(f"These are {len(marks.names)} labels; at most {palette.MAX_STATES} are possible.")
-
-
-def _place(scope: str) -> str:
-    return f"_labels-{scope}"  # the underscore keeps it while another page is open
 
 
 def repeated_name(data: Dataset) -> str:
@@ -122,6 +110,5 @@ def all_names(data: Dataset, kept: Labels) -> tuple[str, ...]:
 
 def expert_codes(data: Dataset, names: Sequence[str]) -> tuple[int, ...]:
     """Return the expert's label of the same name for each label, -1 for none."""
-    expert = [name.strip().lower() for name in data.every_label]
-    found = [name.strip().lower() for name in names]
-    return tuple(expert.index(name) if name in expert else -1 for name in found)
+    expert = {name.strip().lower(): code for code, name in reversed([*enumerate(data.every_label)])}
+    return tuple(expert.get(name.strip().lower(), -1) for name in names)
