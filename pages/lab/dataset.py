@@ -41,12 +41,8 @@ def rule_words(rule: BoutRule, counted: str) -> str:
 
 def count_previewed(trials: Trials) -> int:
     """Return how many of the first trials a running fit shows; all trials of a large set would slow it down."""
-    total = 0
-    for count, trial in enumerate(trials, start=1):
-        total += trial.n_samples
-        if total > MAX_PREVIEWED:
-            return max(1, count - 1)
-    return len(trials)
+    ends = np.cumsum([trial.n_samples for trial in trials])
+    return max(1, int(np.searchsorted(ends, MAX_PREVIEWED, side="right")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,15 +124,11 @@ class Dataset:
         return windows.to_samples([states], [self.trials[index]], [self.recordings[index]])[0]
 
     # ---- recordings ------------------------------------------------------------------------------------------
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        return self.train.label_names
-
     @cached_property
     def every_label(self) -> tuple[str, ...]:
         """Names of the expert's labels, numbered if the data have none; () without labels."""
         most = max((int(np.max(t.labels, initial=-1)) for t in self.trials if t.labels is not None), default=-1)
-        return () if most < 0 else words_of(self.label_names, most + 1)
+        return () if most < 0 else words_of(self.train.label_names, most + 1)
 
     @property
     def longest(self) -> float:
@@ -169,11 +161,8 @@ class Dataset:
     @cached_property
     def words(self) -> LabelNames | None:
         """Names and colours of the expert's labels; None without labels."""
-        return (
-            None
-            if not self.recorded
-            else LabelNames.from_labels(self.label_names, [trial.labels for trial in self.trials])
-        )
+        labels = [trial.labels for trial in self.trials] if self.recorded else []
+        return LabelNames.from_labels(self.train.label_names, labels)
 
     @cached_property
     def suggestion(self) -> SliderStart:
@@ -244,10 +233,9 @@ def from_trials(
 def pick_trial(data: Dataset) -> int:
     """Show the choice of a trial and return its number; default: the first held-out trial."""
     help = "The model is fitted to the training trials and has never seen the held-out ones."
-    names = list(_titles(data))
-    return names.index(
-        one_of("Trial", _titles(data), names[len(data.train)], key=settings.key("trial", data.scope), help=help)
-    )
+    titles, key = _titles(data), settings.key("trial", data.scope)
+    names = list(titles)
+    return names.index(one_of("Trial", titles, names[len(data.train)], key=key, help=help))
 
 
 def go_to(data: Dataset, index: int) -> None:

@@ -72,7 +72,8 @@ class TrialView:
     def reference(self) -> Reference | None:
         """Reference: the expert's labels, or the true states of a simulation."""
         if (expert := self.expert) is not None and self.words is not None:
-            return self.words.make_reference(expert)
+            words = self.words
+            return Reference("expert", words.grouped(expert), words.one_hot(expert), words.names)
         return None if self.trial.states is None else Reference.from_truth(self.trial.states)
 
 

@@ -14,17 +14,19 @@ function draw(view) {
   pen.font = `12px ${fontFamily}`;
   pen.textBaseline = "middle";
   const wide = width / Math.ceil(k / ROWS);
-  const room = wide - LEFT - RIGHT;
+  const widest = Math.max(...data.names.map((name) => pen.measureText(name).width));
+  const names = Math.max(LEFT, Math.min(widest + 10, wide / 3));
+  const room = wide - names - RIGHT;
   data.names.forEach((name, state) => {
     const share = data.shares[i * k + state] / 255;
-    const left = Math.floor(state / ROWS) * wide + LEFT;
+    const left = Math.floor(state / ROWS) * wide + names;
     const middle = (state % ROWS) * ROW + ROW / 2 + 2;
     pen.fillStyle = color;
     pen.globalAlpha = 0.12;
     pen.fillRect(left, middle - 5, room, 10);
     pen.globalAlpha = 1;
     pen.textAlign = "right";
-    pen.fillText(name, left - 8, middle, LEFT - 10);
+    pen.fillText(name, left - 8, middle, names - 10);
     pen.fillText(`${Math.round(100 * share)}%`, left + room + RIGHT - 4, middle);
     pen.fillStyle = data.colours[state];
     pen.fillRect(left, middle - 5, room * share, 10);

@@ -20,6 +20,9 @@ COLOURS = (
 )  # fmt: skip
 
 
+CONTROLS = ("name", "into", "hue")  # of each state, in the address
+
+
 @dataclass(frozen=True)
 class StateNames:
     """Names, mergers and colours of K states. Columns are colours, so there may be more columns than states.
@@ -133,17 +136,14 @@ def controls(page: str, n_states: int, scope: str, start: Sequence[int] = ()) ->
     with st.popover("Name states", icon=":material/palette:", help="Name, merge or recolour states."):
         st.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(scope,), width="stretch")
         names, merged, colours = [], [], []
-        for k in range(n_states):
-            shell.section(f"State {own[k]}")
-            shown: dict[str, Any] = {"max_chars": 30, "placeholder": "Name", "label_visibility": "collapsed"}
-            names.append(text(f"Name of {own[k]}", key=settings.key(f"name{k + 1}", scope), **shown))
+        shown: dict[str, Any] = {"max_chars": 30, "placeholder": "Name", "label_visibility": "collapsed"}
+        for k, state in enumerate(own):
+            name, into, hue = (settings.key(f"{control}{k + 1}", scope) for control in CONTROLS)
+            shell.section(f"State {state}")
+            names.append(text(f"Name of {state}", key=name, **shown))
             first, second = st.columns(2, gap="small")
-            target = one_of(
-                f"{own[k]} goes into", ["itself", *own], key=settings.key(f"into{k + 1}", scope), place=first
-            )
-            colour = one_of(
-                f"Colour of {own[k]}", ["its own", *COLOURS], key=settings.key(f"hue{k + 1}", scope), place=second
-            )
+            target = one_of(f"{state} goes into", ["itself", *own], key=into, place=first)
+            colour = one_of(f"Colour of {state}", ["its own", *COLOURS], key=hue, place=second)
             merged.append(own.index(target) if target in own else k)
             colours.append(COLOURS.index(colour) if colour in COLOURS else None)
     return arrange(names, merged, colours, start=start)
@@ -152,7 +152,7 @@ def controls(page: str, n_states: int, scope: str, start: Sequence[int] = ()) ->
 def clear(scope: str) -> None:
     """Reset names, mergers and colours."""
     for k in range(palette.MAX_STATES):
-        for name in ("name", "into", "hue"):
+        for name in CONTROLS:
             if settings.text(key := settings.key(f"{name}{k + 1}", scope)) is not None:
                 settings.change(key, None)
 
@@ -246,10 +246,6 @@ class LabelNames:
     def one_hot(self, labels: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Return [T, names] for strips and bars."""
         return figures.one_hot(self.grouped(labels), len(self.names))
-
-    def make_reference(self, labels: npt.ArrayLike) -> Reference:
-        """Return the labels of a trial as a reference."""
-        return Reference("expert", self.grouped(labels), self.one_hot(labels), self.names)
 
 
 @dataclass(frozen=True, eq=False)

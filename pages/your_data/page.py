@@ -89,7 +89,7 @@ def show_introduction() -> None:
             "A table with one row per time step (CSV, Parquet, XLSX, NPZ), or a tracking file of DeepLabCut or SLEAP. "
             "It stays in this session and is never written to disk."
         )
-        with st.container(horizontal=True):
+        with st.container(horizontal=True, vertical_alignment="center"):
             st.button("Try an example", key="example", on_click=intake.open_example, icon=":material/play_arrow:")
             st.page_link(
                 navigation.page("study"), label="Compare groups of recordings", icon=":material/groups:",

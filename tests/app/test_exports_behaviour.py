@@ -93,13 +93,13 @@ def test_expert_labels_have_names_and_codes(view, data):
     table = export.named_states(marked, data.every_label)
     assert list(table["expert_code"]) == list(expert)
     assert list(table["expert"][:5]) == [""] * 5
-    assert [data.label_names.index(word) for word in table["expert"][5:]] == list(expert[5:])
+    assert [data.train.label_names.index(word) for word in table["expert"][5:]] == list(expert[5:])
 
 
 def test_strips_have_a_legend_of_states_and_labels(merged, data):
     figure = made.strips(merged.read(), cut=True)
     shown = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
-    expert = [f"expert: {word}" for word in data.label_names]
+    expert = [f"expert: {word}" for word in data.train.label_names]
     assert shown[-2:] == ["states: rest", "states: S2"]
     assert set(shown[:-2]) <= set(expert)
     assert shown[:-2]

@@ -31,7 +31,7 @@ def test_script_of_a_table_loads_the_same_trials(session):
     assert not file.tracked
     options = TableOptions(tuple((column, str(role)) for column, role in file.content.roles.items()), fill_seconds=0.1)
     data = intake.from_table(file, options)
-    assert data.label_names == ("left turn", "lower straight", "right turn", "upper straight")
+    assert data.train.label_names == ("left turn", "lower straight", "right turn", "upper straight")
     made = same_from_script(data, {"example.csv": tables.template("example.csv")})
     for ours, theirs in zip((data.train, data.test), made, strict=True):
         assert [trial.rate_hz for trial in ours] == [trial.rate_hz for trial in theirs]

@@ -100,7 +100,7 @@ def _list(labelling: Labelling) -> None:
     """Show the labelled stretches, and how to remove one."""
     scope, marks, train = labelling.scope, labelling.labels.marks, labelling.view.dataset.fitted_recordings
     where = {trial.name: i for i, trial in enumerate(train)}
-    rows = [{"label": mark.label} | _place(labelling, where[mark.recording], mark) for mark in marks.marks]
+    rows = [_row(labelling, where[mark.recording], mark) for mark in marks.marks]
     if rows:
         show_table(pd.DataFrame(rows).round(2), 220, "labels-rows")
     n = len(rows)
@@ -116,11 +116,11 @@ def _list(labelling: Labelling) -> None:
         st.button("Remove", key="remove-label-now", on_click=_remove, args=(labelling, marks.marks[chosen], key))
 
 
-def _place(labelling: Labelling, index: int, mark: Mark) -> dict[str, Any]:
-    """Return the time of a mark and its trial, as a row of the table."""
-    data, unit = labelling.view.dataset, labelling.view.select_trial(index).unit
-    begin, step = unit.convert(data.recording(index).start_seconds), unit.convert(data.step(data.recording(index)))
-    return {"from": begin + step * mark.start, "to": begin + step * mark.stop, "trial": mark.recording}
+def _row(labelling: Labelling, index: int, mark: Mark) -> dict[str, Any]:
+    """Return a mark, its time and its trial as a row of the table."""
+    unit, trial = labelling.view.select_trial(index).unit, labelling.view.dataset.recording(index)
+    first, stop = (unit.convert(trial.start_seconds + at / trial.rate_hz) for at in (mark.start, mark.stop))
+    return {"label": mark.label, "from": first, "to": stop, "trial": mark.recording}
 
 
 def _remove(labelling: Labelling, mark: Mark, key: str) -> None:
