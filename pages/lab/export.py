@@ -23,18 +23,7 @@ from pages.lab.naming import StateNames
 from pages.lab.view import View
 from pages.ui import legend, settings, shell, wheel
 from pages.ui.downloads import download
-from pages.ui.exports import (
-    INSTALL,
-    Files,
-    Fit,
-    Recipe,
-    download_all,
-    link,
-    notebook,
-    save_picture,
-    script,
-    slug,
-)
+from pages.ui.exports import INSTALL, Files, Fit, Recipe, download_all, link, notebook, save_picture, script, slug
 from pages.ui.plot import coming, plot
 
 TAB = "Export"

@@ -83,11 +83,7 @@ class StateNames:
 
 
 def arrange(
-    names: Sequence[str],
-    merged: Sequence[int],
-    colours: Sequence[int | None] = (),
-    *,
-    start: Sequence[int] = (),
+    names: Sequence[str], merged: Sequence[int], colours: Sequence[int | None] = (), *, start: Sequence[int] = ()
 ) -> StateNames:
     """Return the names that the controls describe.
 

@@ -37,11 +37,7 @@ RELABELLED = "as labels"  # row of strips
 
 
 def recording_page(
-    page: shell.Frame,
-    data: Dataset,
-    *,
-    defined_by: str = "position",
-    sources: Files | None = None,
+    page: shell.Frame, data: Dataset, *, defined_by: str = "position", sources: Files | None = None
 ) -> None:
     """Show everything below the choice of data. Call at the end of a page's script.
 

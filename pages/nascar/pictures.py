@@ -162,10 +162,7 @@ def _strips(
     strips = [Picture(made, "strips", state, revision)]
     if close:
         made = now.memoize(
-            ("overview", view.index),
-            lambda: overview(rows, start),
-            inputs=(trial, states),
-            settings=reading.note,
+            ("overview", view.index), lambda: overview(rows, start), inputs=(trial, states), settings=reading.note
         )
         strips.insert(0, Picture(made, "overview", state, revision))
     return strips
@@ -175,11 +172,7 @@ def overview(rows: dict[str, Array], start: float) -> Figure:
     """Draw the whole trial as averages over windows."""
     window = figures.window_length(max(len(row) for row in rows.values()))
     return figures.state_strips(
-        rows,
-        start=start,
-        height=88,
-        columns=figures.FEW_COLUMNS,
-        caption=f"Whole track, averaged over {window} steps.",
+        rows, start=start, height=88, columns=figures.FEW_COLUMNS, caption=f"Whole track, averaged over {window} steps."
     )
 
 

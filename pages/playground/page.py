@@ -123,12 +123,7 @@ def make_preview(s: Settings, n_hollow: int) -> dict[str, Any]:
         for i in range(steps + 1)
     ]
     return {
-        "settings": {
-            "logit": s.logits.tolist(),
-            "other": s.other.tolist(),
-            "tau": s.temperature,
-            "noise": s.noise,
-        },
+        "settings": {"logit": s.logits.tolist(), "other": s.other.tolist(), "tau": s.temperature, "noise": s.noise},
         "range": LOGITS,
         "dots": figures.base.typed(gumbel.noise(SHOWN, 3, s.seed)),
         "hollow": figures.base.typed(gumbel.noise(n_hollow, 3, s.seed + 2)),
@@ -198,8 +193,7 @@ page = shell.frame("playground")
 with page.controls:
     chosen = choose()
 page.header(
-    "Gumbel-Softmax distribution of three states",
-    [("τ", f"{chosen.temperature:.2f}"), ("β", f"{chosen.noise:.2f}")],
+    "Gumbel-Softmax distribution of three states", [("τ", f"{chosen.temperature:.2f}"), ("β", f"{chosen.noise:.2f}")]
 )
 views: dict[str, Callable[[Settings], None]] = {
     "Noise-temperature equivalence": show_equivalence,

@@ -8,20 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import (
-    INK,
-    LINE,
-    TEXT,
-    Dict,
-    Figure,
-    axis,
-    bare,
-    figure,
-    note,
-    points,
-    shape,
-    typed,
-)
+from gdm_studio.plot.figures.base import INK, LINE, TEXT, Dict, Figure, axis, bare, figure, note, points, shape, typed
 from pages.playground import gumbel
 from pages.playground.gumbel import Array
 from pages.ui.exports import INSTALL, import_package
