@@ -55,14 +55,6 @@ def labels() -> Any:
     return st.session_state.get(LABELS)
 
 
-def receive_labels(files: list[Upload]) -> None:
-    st.session_state[LABELS] = files[0]
-
-
-def remove_labels() -> None:
-    st.session_state.pop(LABELS, None)
-
-
 def remove_file() -> None:
     """Close the file."""
     st.session_state.pop(SOURCE, None)

@@ -70,10 +70,12 @@ def choose_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
     with st.container():  # always there: the control below keeps its place
         if labels is not None:
             shell.quiet(f"Labels: {labels.name}")
-            st.button("Remove labels", key="no-marks", on_click=intake.remove_labels, width="stretch")
+            st.button(
+                "Remove labels", key="no-marks", on_click=st.session_state.pop, args=(intake.LABELS,), width="stretch"
+            )
     text = "Expert labels by frame or by bout (CSV, TSV), such as BORIS exports."
     label = "Labels (optional)" if labels is None else "Other labels"
-    uploader(label, intake.receive_labels, key=intake.MARKS, help=text)
+    uploader(label, lambda files: st.session_state.update({intake.LABELS: files[0]}), key=intake.MARKS, help=text)
     if labels is None:
         return None, ""
     try:
