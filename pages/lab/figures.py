@@ -49,7 +49,7 @@ def rows_of_strips(
 def strips(reading: Decoded, cut: bool) -> Figure:
     """Draw strips over time with a colour key."""
     known, names = reading.reference, reading.names
-    key = {"states": legend.states(len(names), names, reading.used)}
+    key = {"inferred": legend.states(len(names), names, reading.used)}
     if known is not None and known.who == "expert":
         key = {"expert": legend.states(len(known.names), known.names)} | key
     elif known is not None and len(known.names) > len(names):

@@ -100,7 +100,7 @@ def test_strips_have_a_legend_of_states_and_labels(merged, data):
     figure = made.strips(merged.read(), cut=True)
     shown = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
     expert = [f"expert: {word}" for word in data.train.label_names]
-    assert shown[-2:] == ["states: rest", "states: S2"]
+    assert shown[-2:] == ["inferred: rest", "inferred: S2"]
     assert set(shown[:-2]) <= set(expert)
     assert shown[:-2]
     assert figure["layout"]["showlegend"]
