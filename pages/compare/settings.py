@@ -179,9 +179,10 @@ def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetti
         shown: dict[str, Any] = {"place": right, "format": "%.2f"}
         key, called = ui_settings.key("tau", letter), f"Temperature of {letter}"
         tau = number("Temperature (τ)", *TAU_RANGE, tau, key=key, step=0.1, called=called, **shown)
-        if one_of("Stickiness (γ)", STICKINESS, key=ui_settings.key("stay", letter), place=left) == "fix":
+        if one_of("Stickiness (γ)", STICKINESS, key=ui_settings.key("stay", letter)) == "fix":
             key, called = ui_settings.key("gamma", letter), f"Stickiness of {letter}"
-            stickiness = number("Fixed at", *GAMMA_RANGE, GAMMA_START, key=key, step=0.1, called=called, **shown)
+            shown |= {"label_visibility": "collapsed", "place": st}
+            stickiness = number("Stickiness", *GAMMA_RANGE, GAMMA_START, key=key, step=0.1, called=called, **shown)
     if has_posterior(name):
         start = "position" if source.windowed else "dynamics"
         defined_by = one_of("States defined by", DEFINED_BY, start, key=ui_settings.key("sees", letter))

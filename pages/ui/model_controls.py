@@ -35,7 +35,7 @@ GROUPS = {
     ),
 }  # fmt: skip
 SOFT = {"gdm", "gdm_mixture"}  # families with a temperature and a stickiness
-STICKINESS = {"learn": "From data", "fix": "By hand"}
+STICKINESS = {"learn": "Learned from data", "fix": "Set by hand"}
 DEFINED_BY = {"dynamics": "Dynamics", "position": "Position"}
 POSTERIORS = {"dynamics": "window", "position": "linear"}
 K_RANGE, D_RANGE = (2, palette.MAX_STATES), (1, 6)

@@ -182,5 +182,7 @@ def test_states_take_colours_of_matching_labels(engine):
     mostly = weight.argmax(axis=1)
     shown = {colour[f"S{k + 1}"] for k in range(5)}
     assert len(shown) == 5
-    assert shown & {colour[word] for word in data.train.label_names} == {colour[data.train.label_names[w]] for w in worn if w < 4}
+    assert shown & {colour[word] for word in data.train.label_names} == {
+        colour[data.train.label_names[w]] for w in worn if w < 4
+    }
     assert {w for w in worn if w < 4} == set(mostly)

@@ -149,7 +149,7 @@ def test_data_of_an_open_page_can_be_compared(engine):
 
 def test_current_fit_is_added_as_a_model(engine):
     assert opened("compare").button(key="add-fit").disabled
-    fitted = {"T": "200", "K": "5", "tau": "0.5", "stay": "By hand", "gamma": "0.31", "sees": "Position"}
+    fitted = {"T": "200", "K": "5", "tau": "0.5", "stay": "Set by hand", "gamma": "0.31", "sees": "Position"}
     app = settled(opened("nascar", **fitted))
     app.switch_page(str(navigation.info("compare").path)).run()
     app.button(key="add-fit").click().run()

@@ -111,7 +111,7 @@ def test_five_seeds_are_fitted_and_scored(engine):
 
 # ---- links --------------------------------------------------------------------------------------------------------
 def test_link_sets_model_track_and_colours(engine):
-    address = {"scenario": "Soft-sticky", "stay": "By hand", "sees": "Position", "soft.noise": "0.05"}
+    address = {"scenario": "Soft-sticky", "stay": "Set by hand", "sees": "Position", "soft.noise": "0.05"}
     app = opened(K="4", tau="0.4", gamma="0.5", seed="7", D="1", track="3", colours="4-3-2-1", **address)
     shown = live_of(app).poll()
     assert shown.order == (3, 2, 1, 0)

@@ -43,9 +43,9 @@ def test_back_and_forward_restore_settings(visit):
     _choose(page, "Scenario", "Standard")
     expect(page.locator(".gdm-head")).to_contain_text("standard track")
     _wait_for_address(page, "scenario=Standard")
-    page.get_by_role("radio", name="By hand").click()
+    page.get_by_role("radio", name="Set by hand").click()
     page.get_by_role("slider", name="Stickiness (γ)").wait_for(state="attached")
-    _wait_for_address(page, "stay=By+hand")
+    _wait_for_address(page, "stay=Set+by+hand")
     # Back replaces the controls, and for a moment the earlier ones are there too, below.
     page.get_by_text("Advanced", exact=True).first.click()
     seed = page.get_by_role("spinbutton", name="Initialization seed").first
@@ -58,12 +58,12 @@ def test_back_and_forward_restore_settings(visit):
     assert _steps(page) == first + 4, page.url
 
     page.go_back()
-    _wait_for_address(page, "stay=By+hand", removed=("seed",))
+    _wait_for_address(page, "stay=Set+by+hand", removed=("seed",))
     expect(seed).to_have_value("0")
     expect(facts).to_contain_text("seed0")
     page.go_back()
     _wait_for_address(page, "scenario=Standard", removed=("stay",))
-    expect(page.get_by_role("radio", name="From data").first).to_be_checked()
+    expect(page.get_by_role("radio", name="Learned from data").first).to_be_checked()
     expect(facts).to_contain_text("stickiness γlearned")
     page.go_back()
     _wait_for_address(page, "K=5", removed=("scenario",))

@@ -110,7 +110,7 @@ def anything(page: Page, scheme: str, phone: bool) -> None:
 PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/", "desktop"): (home, True),
     ("/", "phone"): (home, False),
-    ("/nascar?stay=By+hand&T=200", "desktop"): (nascar, True),
+    ("/nascar?stay=Set+by+hand&T=200", "desktop"): (nascar, True),
     ("/nascar?T=200", "phone"): (nascar, False),
     ("/nascar?view=Export", "phone"): (anything, True),
     ("/formula1", "desktop"): (comparison, True),
@@ -153,7 +153,7 @@ CONTROLS = f"""() => [...document.querySelectorAll("[data-testid=stSidebar] :is(
 # `make test` opens each page once; `make test-all` adds settings and sizes.
 ONCE = {
     "/",
-    "/nascar?stay=By+hand&T=200",
+    "/nascar?stay=Set+by+hand&T=200",
     "/formula1",
     "/behaviour",
     "/your-data",

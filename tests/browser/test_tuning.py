@@ -38,7 +38,7 @@ def test_quick_changes_raise_no_exception(visit, app_server):
     opened = visit("/formula1?view=States")
     page = opened.ready(".gdm-figure[data-updates]")
     page.get_by_text("Session and drivers").click()
-    page.get_by_role("radio", name="By hand").click()  # shows the slider of gamma
+    page.get_by_role("radio", name="Set by hand").click()  # shows the slider of gamma
     page.get_by_role("slider", name=SLIDERS[2]).first.wait_for(state="attached")
     hand = random.Random(0)
     before = page.url

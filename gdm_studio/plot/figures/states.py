@@ -205,7 +205,7 @@ def channel_strip(
         raise DataError(f"Channels need shape [time, channels] and at least one value; got shape {y.shape}.")
     if caption is None:
         channels = "recorded channel" if y.shape[1] == 1 else f"{y.shape[1]} recorded channels"
-        caption = f"The {channels}; more contrast = higher value."
+        caption = f"The {channels}; stronger shade = higher value."
     binned, width = averaged(y, MAX_AREA_COLUMNS)
     centre, spread = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
     scaled = (binned - centre) / np.where(spread > 0, spread, 1)
