@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from enum import StrEnum
@@ -30,6 +29,9 @@ _SPELLINGS = (
 )
 _WITH_UNIT = r"^[$\u20ac\u00a3]?([-+]?[\d.,]+(?:[eE][-+]?\d+)?) *([%\u00b0a-zA-Z\u00b5/\u00b2\u00b3]{1,6})$"
 _SAMPLE = 200
+_COMPARED_ROWS = 1000  # in which copies of columns are looked for first
+_FEWEST_ROWS = 10  # fewer may agree by chance
+_COPY = 1 - 5e-7  # correlation
 
 
 def parse_numbers(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
@@ -174,7 +176,7 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     labels.sort(key=lambda name: (_LABEL.search(plain_name(name)) is None, -frame[name].count()))
     for name in (*labels[1:], *columns_with(roles, Role.GROUP)[1:]):
         roles[name] = Role.IGNORE
-    for name in _find_copies(frame, [*times, *columns_with(roles, Role.CHANNEL)]):
+    for name in _find_copies(frame, columns_with(roles, Role.CHANNEL), times):
         roles[name] = Role.IGNORE
     lower = {name.strip().lower(): name for name, role in roles.items() if role is Role.CHANNEL}
     for x, y in _POSITION:
@@ -184,12 +186,33 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     return roles
 
 
-def _find_copies(frame: pd.DataFrame, names: list[str]) -> list[str]:
-    """Return the columns that repeat an earlier one."""
-    first: dict[bytes, str] = {}
-    for name in names:
-        first.setdefault(hashlib.sha256(numeric_values(frame[name]).tobytes()).digest(), name)
-    return [name for name in names if name not in first.values()]
+def _find_copies(frame: pd.DataFrame, channels: list[str], times: list[str]) -> list[str]:
+    """Return the channels that repeat a time, or an earlier channel, which may be in another unit and rounded."""
+    names = [*times, *channels]
+    rows = np.linspace(0, len(frame) - 1, min(len(frame), _COMPARED_ROWS)).astype(np.int64)
+    if len(frame) < _FEWEST_ROWS or not names:
+        return []
+    alike = np.triu(_correlate(frame.iloc[rows], names) > _COPY, 1)
+    found = []
+    for first, second in ([names[i], names[j]] for i, j in np.argwhere(alike) if names[j] in channels):
+        if first in times:
+            same = np.array_equal(numeric_values(frame[first]), numeric_values(frame[second]), equal_nan=True)
+        else:
+            same = _correlate(frame, [first, second])[0, 1] > _COPY
+        found += [second] if same else []
+    return found
+
+
+def _correlate(frame: pd.DataFrame, names: list[str]) -> npt.NDArray[np.float64]:
+    """Return the correlations of columns; missing values count as the mean, constant columns as unlike."""
+    values = np.array([numeric_values(frame[name]) for name in names], np.float64)
+    known = np.isfinite(values)
+    means = np.where(known, values, 0).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
+    values = np.where(known, values - means, 0)
+    norms = np.linalg.norm(values, axis=1, keepdims=True)
+    scaled = np.divide(values, norms, out=np.zeros_like(values), where=norms > 0)
+    correlations: npt.NDArray[np.float64] = scaled @ scaled.T
+    return correlations
 
 
 def find_recording_columns(frame: pd.DataFrame) -> tuple[list[str], list[str]]:

@@ -49,6 +49,25 @@ def test_roles_are_guessed():
     assert table.to_trials(position_is_channel=False)[0].channels == ("speed",)
 
 
+@pytest.mark.parametrize(
+    ("copy", "role"),
+    [
+        (lambda y: y, Role.IGNORE),
+        (lambda y: (3.6 * y).round(3), Role.IGNORE),
+        (lambda y: 1.8 * y + 32, Role.IGNORE),
+        (lambda y: y + np.where(np.arange(len(y)) == 8, 0.5, 0), Role.CHANNEL),
+        (lambda y: np.abs(y), Role.CHANNEL),
+    ],
+    ids=["copy", "km/h", "degrees F", "one other value", "absolute"],
+)
+def test_copy_in_another_unit_is_ignored(copy, role):
+    random = np.random.default_rng(0)
+    speed = random.normal(size=5000)
+    speed[::7] = np.nan
+    frame = pd.DataFrame({"speed": speed, "pitch": random.normal(size=5000), "again": copy(speed)})
+    assert list(tables.read(written(frame, "parquet"), "a.parquet").roles.values()) == [*2 * [Role.CHANNEL], role]
+
+
 def test_sparse_comments_are_not_labels():
     n = 3_000
     comments = ["", *["door opened"] * 2, *[""] * (n - 3)]
