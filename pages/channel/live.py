@@ -179,7 +179,7 @@ class Channel:
         changed: dict[str, Panel] = {}
         for key, part in scene.make().items():
             shown = [parts[key] for parts in (self._sent, self._scripted) if key in parts]
-            if not shown or not all(part.same(one) for one in shown):
+            if not shown or not all(part == one for one in shown):
                 self._sent[key] = changed[key] = part
                 self._scripted.pop(key, None)
         if not changed:

@@ -8,13 +8,10 @@ from typing import Any, Protocol
 
 
 class Panel(Protocol):
-    """A figure or text that the channel may update (pages/ui/plot.py)."""
+    """A figure or text that the channel may update (pages/ui/plot.py); equal ones look the same."""
 
     def message(self) -> dict[str, Any]:
         """Return what the browser is sent."""
-
-    def same(self, other: Panel) -> bool:
-        """Return whether both look the same."""
 
 
 Panels = Mapping[str, Panel]

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -24,10 +24,9 @@ from pages.ui.theme import TOKENS
 
 REPLAY = "replay"  # key of the scrubber's events, and of the cursor over the ELBO curve
 State = Literal["fresh", "stale", "running"]
-P = ParamSpec("P")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Picture:
     """A figure; without one, `title` and `note` take its place.
 
@@ -50,12 +49,12 @@ class Picture:
     note: str = ""
     still: bool = False
     badge: str = ""
-    clicked: Callable[[Any], None] | None = None
+    clicked: Callable[[Any], None] | None = field(default=None, compare=False)
     height: int | None = None
     group: str = "page"
     filename: str | None = None
     module: str = "plot"
-    more: Mapping[str, Any] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def message(self) -> dict[str, Any]:
         """Return the data that the browser receives, from a script or over the live channel."""
@@ -73,28 +72,15 @@ class Picture:
         }
         return {"figure": self.figure, "options": options, "tokens": TOKENS}
 
-    def same(self, other: Any) -> bool:
-        """Return whether both look the same; figures are compared by identity."""
-        mine, theirs = (
-            (one.key, one.state, one.badge, one.revision, one.title, one.note) if isinstance(one, Picture) else None
-            for one in (self, other)
-        )
-        return mine == theirs and self.figure is other.figure
-
     def draw(self) -> Any:
         """Draw it, or update the figure of this key."""
         callbacks = {} if self.clicked is None else {"on_click_change": partial(_call, self.clicked, self.key)}
-        return component(self.module)(key=self.key, data=self.message() | dict(self.more or {}), **callbacks)
+        return component(self.module)(key=self.key, data=self.message() | dict(self.more), **callbacks)
 
 
-def _draw_at_once(make: Callable[P, Picture]) -> Callable[P, Any]:
-    def draw(*args: P.args, **kwargs: P.kwargs) -> Any:
-        return make(*args, **kwargs).draw()
-
-    return draw
-
-
-plot = _draw_at_once(Picture)
+def plot(figure: Figure | None, key: str, **look: Any) -> Any:
+    """Draw the figure of this key at once; `look` has the other fields of a `Picture`."""
+    return Picture(figure, key, **look).draw()
 
 
 def coming(key: str, words: str, height: int = 300) -> None:
@@ -122,9 +108,6 @@ class Text:
     def message(self) -> dict[str, Any]:
         return {"html": self.html, "announcement": self.announcement, "options": {"key": self.key}}
 
-    def same(self, other: Any) -> bool:
-        return self == other
-
     def draw(self) -> None:
         """Draw it, or update the text of this key."""
         component("text")(key=self.key, data=self.message(), height="content")
@@ -146,9 +129,6 @@ class Scrubber:
 
     def message(self) -> dict[str, Any]:
         return asdict(self) | {"options": {"key": self.key}}
-
-    def same(self, other: Any) -> bool:
-        return self == other
 
     def draw(self) -> None:
         """Draw it, or update the scrubber of this key."""

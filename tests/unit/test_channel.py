@@ -32,9 +32,6 @@ class Word:
     def message(self) -> dict[str, Any]:
         return {"text": self.text}
 
-    def same(self, other: Any) -> bool:
-        return self == other
-
 
 @dataclass
 class Fit:
