@@ -160,7 +160,7 @@ def hold(page: Page, slider: str, figure: str, values: Sequence[float], seconds:
     page.evaluate("window.gdmNotes.events.splice(0, window.gdmNotes.events.length - 1)")
     began = time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
-        thumb.go(min(values) + (max(values) - min(values)) * abs(passed % 2 - 1))
+        thumb.go(min(values) + (max(values) - min(values)) * abs(2 * (passed % 1) - 1))  # 20 values of K a second
         page.wait_for_timeout(16)
     looks = page.evaluate("window.gdmNotes.events.map(({ look }) => look)")
     page.mouse.up()
