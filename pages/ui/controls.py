@@ -7,9 +7,10 @@ again. `settings.key` makes names of values that belong to a recording; `place` 
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -65,42 +66,30 @@ def parse_move(message: Any) -> tuple[float, bool, int] | None:
     return None if value is None or count is None else (value, message.get("held") is True, int(count))
 
 
-class Look(TypedDict, total=False):
-    """Optional arguments of a slider.
-
-    live   whether the page also reruns while the slider is held
-    chips  values to try, as buttons below it
-    """
-
-    help: str | None
-    disabled: bool
-    live: bool
-    chips: Mapping[str, float]
-
-
 def slide(
     label: str, low: N, high: N, start: N, step: N | None = None, *, key: str, digits: int | None = None,
-    **look: Unpack[Look],
+    help: str | None = None, disabled: bool = False, live: bool = False, chips: Mapping[str, float] = types.MappingProxyType({}),
 ) -> N:  # fmt: skip
     """Show a slider (components/slider.js), of whole numbers if its range and step are.
 
     step    1 for whole numbers, a hundredth of the range otherwise
     digits  decimals of its values; as many as the step has, and at least two, by default
+    live    whether the page also reruns while the slider is held
+    chips   values to try, as buttons below it
     """
     first = number_in_address(key, label, low, high, start)
     scale = make_scale(label, low, high, first, step, digits)
     element = f"slider-{settings.widget_key(key)}"
-    disabled = look.get("disabled", False)
     move = None if disabled else parse_move((st.session_state.get(element) or {}).get("moved"))
     sent, held, heard = (first, False, 0) if move is None else move
     value = scale.fit(sent)
     data = {
         "key": key,
         "label": label,
-        "help": look.get("help") or "",
+        "help": help or "",
         "disabled": disabled,
-        "live": look.get("live", False),
-        "chips": list(look.get("chips", {}).items()),
+        "live": live,
+        "chips": list(chips.items()),
         "value": value,
         "heard": heard,
         "scale": asdict(scale),
@@ -247,12 +236,8 @@ def number_in_address(name: str, label: str, low: N, high: N, start: N) -> N:
         value = float(asked) if asked.isascii() else math.nan
     except ValueError:
         value = math.nan
-    if math.isnan(value):
-        settings.report(name, label, asked, f"{start:g}")
-        return start
-    nearest = min(max(value, low), high)
-    found = type(_whole_or_not(low, high, start))(nearest)
-    if nearest != value:
+    found = start if math.isnan(value) else type(_whole_or_not(low, high, start))(min(max(value, low), high))
+    if value != min(max(value, low), high):  # NaN differs from everything
         settings.report(name, label, asked, f"{found:g}")
     return found
 

@@ -24,8 +24,8 @@ def table_files(tables: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
 
 def to_latex(table: pd.DataFrame) -> str:
     """Return a table as LaTeX for the package booktabs; "**bold**" becomes bold."""
-    rows = [["", *table.columns], *table.itertuples()]
-    cells = [[re.sub(BOLD, r"\\textbf{\1}", str(cell).translate(MARKS)) for cell in row] for row in rows]
-    head, *body = [" & ".join(row) + r" \\" for row in cells]
-    begin = rf"\begin{{tabular}}{{{'l' * len(cells[0])}}}"
-    return "\n".join([begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
+
+    def mark(cell: object) -> str:
+        return re.sub(BOLD, r"\\textbf{\1}", str(cell).translate(MARKS))
+
+    return table.map(mark).rename(index=mark, columns=mark).to_latex()
