@@ -353,16 +353,13 @@ def corners_of(session: Session, code: str, laps: Iterable[int]) -> Corners:
 
 
 def _times(session: Session, code: str, number: int, edges: Floats) -> Floats:
-    """Return [C] seconds in each section of a lap."""
-    clock, length = lap_clock(session, code, number), session.reference.length
+    """Return [C] seconds in each section of a lap; what lies beyond its lines is taken from its other end."""
+    clock = lap_clock(session, code, number)
     if clock is None:
         return np.full(len(edges) - 1, np.nan)
-    times = np.diff(clock.seconds_at(np.clip(edges / length, 0, 1)))
-    if edges[0] < 0:  # the first section starts before the line: add the end of this lap
-        times[0] += clock.seconds_at(1.0) - clock.seconds_at(1 + edges[0] / length)
-    else:  # the last section ends after the line: add the start of this lap
-        times[-1] += clock.seconds_at(edges[0] / length)
-    return times
+    shares = edges / session.reference.length
+    before = np.floor(shares)  # whole laps
+    return np.diff(clock.seconds_at(shares - before) + before * clock.seconds_at(1.0))
 
 
 def _measure(lap: LapSamples, apex: float, start: float, end: float) -> dict[str, float]:

@@ -55,6 +55,7 @@ from .session import (
     Reason,
     Session,
     Spell,
+    known_compounds,
 )  # fmt: skip
 
 # FastF1's log messages in loading order: completed share, and description
@@ -342,7 +343,7 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
         pit_out=rows["PitOutTime"].notna().to_numpy(),
         neutralised=np.array([not NEUTRALISED.isdisjoint(codes) for codes in status], dtype=bool),
         accurate=rows["IsAccurate"].fillna(False).to_numpy(bool),
-        compound=tuple(rows["Compound"].fillna("").astype(str)),
+        compound=known_compounds(rows["Compound"].fillna("").astype(str)),
         stint=np.nan_to_num(stint).astype(np.int64),
         tyre_age=tyre_age,
         part=np.nan_to_num(part).astype(np.int64),

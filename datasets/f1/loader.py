@@ -32,7 +32,19 @@ from gdm_core.files import write_whole
 
 from ..readers.source import refuse_damage
 from ..storage import cache_dir, describe_write_error, file_lock, is_storage_error, move_aside
-from .session import CAR_CHANNELS, CarSamples, Corner, Driver, FeedError, LapTable, Reason, ReferenceLap, Session, Spell
+from .session import (
+    CAR_CHANNELS,
+    CarSamples,
+    Corner,
+    Driver,
+    FeedError,
+    LapTable,
+    Reason,
+    ReferenceLap,
+    Session,
+    Spell,
+    known_compounds,
+)  # fmt: skip
 from .trials import FOUND_CORNERS, find_corners
 
 Progress = Callable[[float, str], None]
@@ -162,7 +174,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
                 position=own["position"],
                 lap=own["lap"].astype(np.int64),
                 channels={name: own[f"car_{name}"] for name in CAR_CHANNELS},
-                laps=LapTable(**table, compound=tuple(entry["compound"])),
+                laps=LapTable(**table, compound=known_compounds(entry["compound"])),
                 car=CarSamples(own["raw_time"], {name: own[f"raw_{name}"] for name in CAR_CHANNELS}),
             )
         )

@@ -6,7 +6,7 @@ speeds in km/h.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -21,6 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+UNKNOWN_COMPOUNDS = frozenset({"None", "nan", "UNKNOWN", "TEST_UNKNOWN"})  # words of the feed
 CAR_CHANNELS = ("speed", "throttle", "brake", "gear", "rpm", "drs")
 CHANNELS = ("X", "Y", *CAR_CHANNELS)
 UNITS = {
@@ -37,20 +38,20 @@ SPACING_M, NEAR_M = 2.0, 30.0  # between points of a reference lap; from a point
 
 
 class Reason(StrEnum):
-    """Cause of missing Formula 1 data; pages use it to suggest the next step."""
+    """Cause of missing Formula 1 data, with a title for screens."""
 
-    NO_NETWORK = "no network"
-    NOT_FOUND = "not found"
-    NOT_YET = "not yet"
-    NO_LAPS = "no laps"
-    NO_POSITION = "no position"
-    NO_CORNERS = "no corners"
-    RATE_LIMIT = "rate limit"
-    ACCOUNT = "account"
-    DEADLINE = "deadline"
-    CANCELLED = "cancelled"
-    STORAGE = "storage"
-    CRASHED = "crashed"
+    NO_NETWORK = "No network"
+    NOT_FOUND = "Not found"
+    NOT_YET = "Not driven yet"
+    NO_LAPS = "No laps"
+    NO_POSITION = "No positions"
+    NO_CORNERS = "No corners"
+    RATE_LIMIT = "Too many requests"
+    ACCOUNT = "A Formula 1 account is required"
+    DEADLINE = "Loading timed out"
+    CANCELLED = "Cancelled"
+    STORAGE = "The data folder is not writable"
+    CRASHED = "The loader stopped"
 
 
 class FeedError(DataError):
@@ -141,6 +142,11 @@ class LapTable:
     def stints(self) -> tuple[int, ...]:
         """Return the known stint numbers in order."""
         return tuple(np.unique(self.stint[self.stint > 0]).tolist())
+
+
+def known_compounds(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the tyre compounds of laps, "" where the feed has a word for an unknown one."""
+    return tuple("" if name in UNKNOWN_COMPOUNDS else name for name in names)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ class RaceHistory:
     laps        [N] lap numbers
     position    [D, N] position; NaN after a retirement
     gap         [D, N] seconds behind the leader on the same lap; NaN after a retirement
+    seconds     [D, N] lap times; NaN where not timed
     stops       laps that ended in the pits, by driver code
     flags       (first lap, last lap, what) of safety cars, red flags and rain, on the leader's laps
     """
@@ -64,6 +65,7 @@ class RaceHistory:
     laps: Ints
     position: Floats
     gap: Floats
+    seconds: Floats
     stops: dict[str, tuple[int, ...]]
     flags: tuple[tuple[int, int, str], ...]
 
@@ -72,9 +74,10 @@ def race_history(session: Session) -> RaceHistory:
     """Return positions and gaps at the end of each lap, with pit stops and flags."""
     drivers = [driver for driver in session.drivers if len(driver.laps)]
     laps = np.arange(1, max((int(driver.laps.number.max()) for driver in drivers), default=0) + 1)
-    ends = np.full((len(drivers), len(laps)), np.nan)
+    ends, seconds = np.full((2, len(drivers), len(laps)), np.nan)
     for row, driver in enumerate(drivers):
         ends[row, driver.laps.number - 1] = driver.laps.end
+        seconds[row, driver.laps.number - 1] = driver.laps.seconds
     rank = np.argsort(np.argsort(np.where(np.isfinite(ends), ends, np.inf), axis=0, kind="stable"), axis=0) + 1.0
     first = np.min(np.where(np.isfinite(ends), ends, np.inf), axis=0, initial=np.inf)
     starts = np.append(min((float(driver.laps.start.min()) for driver in drivers), default=0.0), first[:-1])
@@ -83,6 +86,7 @@ def race_history(session: Session) -> RaceHistory:
         laps,
         np.where(np.isfinite(ends), rank, np.nan),
         ends - first,
+        seconds,
         {driver.code: tuple(driver.laps.number[driver.laps.pit_in].tolist()) for driver in drivers},
         _flags_on_laps(session.spells, laps, starts, first),
     )

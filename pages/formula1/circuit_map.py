@@ -1,87 +1,22 @@
-"""Circuit map with the states of each track segment as labels beside the track."""
+"""Circuit map with samples in the colours of their states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.segments import Part
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, Figure, figure, headline, note, path_cursor, plain, points, typed
+from gdm_studio.plot.figures.base import Dict, Figure, figure, path_cursor, plain, points, typed
 from gdm_studio.plot.figures.states import top_two
 from gdm_studio.plot.figures.track import bucket_lines
 from pages.formula1.circuit import Circuit
 from pages.formula1.data import Laps
-from pages.formula1.map_labels import LABEL_HEIGHT, font_size, lay_out
+from pages.formula1.map_labels import Badge, widths
 
 Floats = npt.NDArray[np.floating]
 
-# ---- badges -----------------------------------------------------------------------------------------------------------
-GREY = "#868c9c"  # legible in both themes
-# Minimum figure width: height, and states per label.
-WIDTHS = ((0, 300, 0), (520, 520, 3), (900, 520, 4))
-MOST = max(most for *_, most in WIDTHS)
-
-
-@dataclass(frozen=True)
-class Badge:
-    """Label of one segment: its states by presence, and hover text."""
-
-    parts: tuple[Part, ...]
-    words: str
-
-
-def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bool, most: int) -> tuple[Badge, ...]:
-    """Return the label of each segment.
-
-    most   number of states per label; with 1, the state of most weight
-    """
-
-    def select(states: Sequence[Part]) -> tuple[Part, ...]:
-        shown = [part for part in states if part.main or all_of_them]
-        return tuple(sorted(shown, key=lambda part: -part.weight)[:1] if most == 1 else shown[:most])
-
-    return tuple(
-        Badge(
-            select(states),
-            f"{name}: "
-            + ", ".join(f"S{p.state + 1} in {p.presence:.0%} of samples, weight {p.weight:.0%}" for p in states),
-        )
-        for name, states in zip(circuit.segments, parts, strict=True)
-    )
-
-
-def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) -> list[Dict]:
-    """Return map layouts for figure widths: corner numbers, and labels where there is room."""
-    found, colours = [], palette.colours(n_states)
-    for least, height, most in WIDTHS:
-        layout = lay_out(circuit, max(least, 300), height)
-        marks = layout.corner_names(circuit)
-        labels = [badge.parts[:most] for badge in shown]
-        for segment, middle in sorted(layout.label_places(labels).items()):
-            text = " ".join(_letters(part, colours[part.state]) for part in labels[segment])
-            x, y = map(float, middle)
-            marks.append(
-                note(text, x, y, xref="x", yref="y", name="badge", hovertext=shown[segment].words, captureevents=False,
-                     height=LABEL_HEIGHT - 5, borderpad=1, bgcolor="$surface", bordercolor="$line")
-            )  # fmt: skip
-        if title:
-            marks.append(headline(title) | {"y": 0, "yanchor": "top", "yshift": -2})
-        found.append({"least": least, "height": height, "layout": {"annotations": marks} | layout.axes})
-    return found
-
-
-def _letters(part: Part, colour: str) -> str:
-    size = font_size(part)
-    if not part.main:
-        return f'<span style="color:{GREY};font-size:{size}px">{part.state + 1}</span>'
-    return f'<span style="font-size:{size}px"><span style="color:{colour}">●</span><b>{part.state + 1}</b></span>'
-
-
-# ---- the map itself ---------------------------------------------------------------------------------------------------
 STATIONS = 250  # hover positions along the lap; fit into one byte
 COLOURS = 40
 DOT, LINE = 5.5, 9.0  # pixels wide

@@ -33,6 +33,11 @@ class Gain(Estimate):
     def from_estimate(cls, won: Estimate, names: Sequence[str], edges: Floats | None = None) -> Gain:
         return cls(won.mean, won.error, won.freedom, tuple(names), edges)
 
+    @property
+    def winners(self) -> list[int]:
+        """Return the faster driver per part [P], significantly or not."""
+        return [int(mean < 0) for mean in self.mean]
+
 
 @dataclass(frozen=True, eq=False)
 class Between:

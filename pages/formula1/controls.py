@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,8 +24,6 @@ from pages.ui.controls import one_of, several, span
 
 FIFTH = 4  # the paper compares the winner with the fifth
 SIMULATED = {"shanghai": "Shanghai, simulated", "suzuka": "Suzuka, simulated"}
-
-
 SOURCES = {"real": "Real sessions", "simulated": "Simulated"}
 WATCHED = {
     "car": "Car telemetry",
@@ -34,6 +32,10 @@ WATCHED = {
     "paper": "Paper's setting (K = 8)",
     "channels": "Custom",
 }
+WATCHED_HELP = (
+    "Telemetry is speed, pedals and gear; position is X and Y. The paper's setting observes ten random mixtures of X and Y "
+    "and fits eight states."
+)
 
 
 @dataclass(eq=False)
@@ -78,16 +80,9 @@ def section_of_data(*, folded: bool) -> Iterator[None]:
 
 
 def choose_place() -> Place:
-    source = choose_one(
-        "Data source",
-        "source",
-        SOURCES,
-        "real" if loader.stored_sessions() else "simulated",
-        "Simulated laps need no network. Real sessions are fetched with FastF1 and stored on disk.",
-        always=True,
-        row=True,
-        width="stretch",
-    )
+    default = "real" if loader.stored_sessions() else "simulated"
+    about = "Simulated laps need no network. Real sessions are fetched with FastF1 and stored on disk."
+    source = choose_one("Data source", "source", SOURCES, default, about, always=True, row=True, width="stretch")
     if source == "simulated":
         return Place(circuit=choose_one("Circuit", "circuit", SIMULATED, "shanghai"))
     return _real()
@@ -95,67 +90,60 @@ def choose_place() -> Place:
 
 def _real() -> Place:
     stored = loader.stored_sessions()
-    years = [str(year) for year in loader.years()]
-    first = next((str(year) for year, *_ in stored if str(year) in years), "")
-    if not first and settings.text("year") is None:  # the newest season with sessions
-        newest = loads.request_calendar(int(years[0]))
-        if not newest.wait(0.3):
-            raise Waiting(f"Fetching the {years[0]} calendar", newest, int(years[0]))
-        driven = newest.error is None and any(_is_past(event.date) for event in newest.value)
-        first = years[0 if driven else 1]
-    year = int(choose_one("Year", "year", years, first or years[0], help="Telemetry starts in 2018.", always=True))
+    year = _choose_year([str(year) for year, *_ in stored])
     load = loads.request_calendar(year)
     load.wait(0.3)
     events: tuple[Event, ...] = load.value if load.value is not None else ()
     here = sorted(((event, name) for y, event, name in stored if y == year), key=lambda one: one[1] not in RACES)
     past = [event for event in events if _is_past(event.date)]
     names = list(dict.fromkeys([*(event for event, _ in here), *(event.name for event in past)]))
-    at_hand = {event for event, _ in here}
-    if not load.done and settings.text("event") not in (None, *names):
-        # The link names an event that is not stored: wait for the calendar.
+    unknown_event = settings.text("event") not in (None, *names)
+    if not load.done and (unknown_event or not names):  # the calendar may have the event of the link
         raise Waiting(f"Fetching the {year} calendar", load, year)
-    event = choose_one(
-        "Event",
-        "event",
-        {name: f"{name} · stored" if name in at_hand else name for name in names},
-        names[0] if names else "",
+    event = _choose_marked(
+        "Event", names, {event for event, _ in here}, names[0] if names else "", f"{year}",
         'Events marked "stored" work offline.' if here else None,
-        options_key=f"{year}",
-        always=True,
-    )
+    )  # fmt: skip
     if not load.done:
         st.caption("Fetching the calendar; stored sessions are available now.")
     elif load.error is not None:
         title, text = loads.explain(load.error)
-        if names:
-            st.caption(f"Only stored sessions are listed: {title.lower()}.")
-        else:
+        if not names:
             raise Waiting(f"The {year} calendar: {title.lower()}", load, year, text)
-    left = len(events) - len(past)
-    if left:
+        st.caption(f"Only stored sessions are listed: {title.lower()}.")
+    if left := len(events) - len(past):
         st.caption(f"{plural(left, 'event')} of {year} {'have' if left > 1 else 'has'} not taken place yet.")
-    if not names and load.done:
-        raise Waiting(f"No events of {year}", advice="The season has not started. Choose another year.")
     if not names:
-        raise Waiting(f"Fetching the {year} calendar", load, year)
+        raise Waiting(f"No events of {year}", advice="The season has not started. Choose another year.")
     slots = next((found.sessions for found in past if found.name == event), ())
-    sessions = [slot.name for slot in slots if _is_past(slot.start_utc)]
-    sessions = list(dict.fromkeys([*sessions, *(name for e, name in here if e == event)]))
-    kept = {name for e, name in here if e == event}
-    # Stored sessions first, then races.
-    ranked = sorted(sessions, key=lambda name: (bool(kept) and name not in kept, name not in RACES))
+    kept = [name for e, name in here if e == event]
+    sessions = list(dict.fromkeys([*(slot.name for slot in slots if _is_past(slot.start_utc)), *kept]))
+    ranked = sorted(kept, key=lambda name: (name not in RACES, sessions.index(name)))
     usual = ranked[0] if kept else "Race" if "Race" in sessions else (sessions[-1] if sessions else "")
-    name = choose_one(
-        "Session",
-        "session",
-        {name: f"{name} · stored" if name in kept else name for name in sessions},
-        usual,
-        options_key=f"{year}-{event}",
-        always=True,
-    )
-    if not name:
+    if not (name := _choose_marked("Session", sessions, kept, usual, f"{year}-{event}")):
         raise Waiting("No session yet", advice=f"No session of {event} {year} has taken place yet.")
     return Place(year=year, event=event, name=name)
+
+
+def _choose_year(stored: Sequence[str]) -> int:
+    """Show the choice of a season, at first the newest with a stored session, or else with any session."""
+    years = [str(year) for year in loader.years()]
+    first = next((year for year in stored if year in years), years[0])
+    if first not in stored and settings.text("year") is None:
+        newest = loads.request_calendar(int(years[0]))
+        if not newest.wait(0.3):
+            raise Waiting(f"Fetching the {years[0]} calendar", newest, int(years[0]))
+        driven = newest.error is None and any(_is_past(event.date) for event in newest.value)
+        first = years[0 if driven else 1]
+    return int(choose_one("Year", "year", years, first, help="Telemetry starts in 2018.", always=True))
+
+
+def _choose_marked(
+    label: str, names: Sequence[str], stored: Collection[str], default: str, options_key: str, help: str | None = None
+) -> str:
+    """Show the choice of an event or session; stored ones are marked."""
+    options = {name: f"{name} · stored" if name in stored else name for name in names}
+    return choose_one(label, label.lower(), options, default, help, options_key=options_key, always=True)
 
 
 def _is_past(moment: str) -> bool:
@@ -228,22 +216,15 @@ def _channels(car: tuple[str, ...]) -> tuple[str, ...]:
     """Return the observed channels; () for the paper's setting."""
     place = ("X", "Y")
     seen = {"car": car, "where": place, "both": (*place, *car)}
-    watched = choose_one(
-        "The model sees",
-        "watch",
-        {name: words for name, words in WATCHED.items() if car or name not in ("car", "both")},
-        "car" if car else "paper",
-        "Telemetry is speed, pedals and gear; position is X and Y. The paper's setting observes ten random mixtures of X and Y "
-        "and fits eight states.",
-        tall=True,
-    )
+    options = {name: words for name, words in WATCHED.items() if car or name not in ("car", "both")}
+    watched = choose_one("The model sees", "watch", options, "car" if car else "paper", WATCHED_HELP, tall=True)
     if watched != "channels":
         return seen.get(watched, ())
-    options = [*place, *car]
-    chosen = several("Channels", options, options[:3], key="channels", placeholder="at least one")
+    known = [*place, *car]
+    chosen = several("Channels", known, known[:3], key="channels", placeholder="at least one")
     if not chosen:
         st.caption("No channel selected: X and Y are used.")
-    return tuple(option for option in options if option in chosen) or place
+    return tuple(name for name in known if name in chosen) or place
 
 
 def account_hint() -> str:
@@ -281,14 +262,10 @@ def choose_laps(session: Session, train: str, test: str, options_key: str) -> st
     oldest = min(int(np.nanmax(laps.tyre_age, initial=0)) for laps in tables)
     known = {"stint": len(stints) > 0, "compound": len(compounds) > 0, "age": oldest > 1, "part": len(parts) > 0}
     known["quick"] = not (known["part"] or is_race(session))
-    kind = choose_one(
-        "Laps",
-        "laps-of",
-        {kind: words for kind, words in LAP_KINDS.items() if known.get(kind, True)},
-        "part" if known["part"] else "quick" if known["quick"] else "racing",
-        LAP_HELP,
-        options_key="" if not any(known.values()) else "-".join(kind for kind in known if known[kind]),
-    )
+    kinds = {kind: words for kind, words in LAP_KINDS.items() if known.get(kind, True)}
+    default = "part" if known["part"] else "quick" if known["quick"] else "racing"
+    in_key = "-".join(kind for kind in known if known[kind])
+    kind = choose_one("Laps", "laps-of", kinds, default, LAP_HELP, options_key=in_key)
     if kind == "range":
         last = max(2, *(int(laps.number.max()) for laps in tables))
         first, end = span("Laps from / to", 1, last, (1, min(10, last)), key="laps", options_key=options_key)
@@ -299,20 +276,12 @@ def choose_laps(session: Session, train: str, test: str, options_key: str) -> st
         return f"age={first}-{end}"
     lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
     if kind in lists:
-        shown = {value: _label(value) for value in lists[kind]}
-        value = choose_one(
-            kind.capitalize(), f"laps-{kind}", shown, lists[kind][0], options_key=f"{options_key}-{'-'.join(shown)}"
-        )
-        return f"{kind}={value}"
+        shown = {value: "Q1 to Q3" if value == "all" else value.capitalize() for value in lists[kind]}
+        in_key = f"{options_key}-{'-'.join(shown)}"
+        return f"{kind}={choose_one(kind.capitalize(), f'laps-{kind}', shown, lists[kind][0], options_key=in_key)}"
     return kind
 
 
 def _both(tables: list[LapTable], items: Callable[[LapTable], set[str]]) -> list[str]:
     """Return the items that all drivers have, in order."""
     return sorted(set.intersection(*(items(laps) for laps in tables)))
-
-
-def _label(value: str) -> str:
-    if value == "all":
-        return "Q1 to Q3"
-    return value.capitalize() if len(value) > 2 else value

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets.f1.session import Session
-from datasets.f1.trials import ACTIVITIES, activities, chosen_laps, lap_distance, sample_laps, segment_of, to_trials
+from datasets.f1.trials import ACTIVITIES, chosen_laps, lap_distance, sample_laps, segment_of, to_trials
 from gdm_core.engine.results import from_levels
 from gdm_core.trials import Trial, Trials
 from pages.formula1.circuit import Circuit, Floats, Ints, open_circuit, turned
@@ -141,7 +141,7 @@ def fitted_data(race: Race, licences: tuple[str, ...]) -> Dataset:
             note="" if session.simulated else "FastF1 fetches the session once and keeps it.",
         ),
         # States that do the same have the same colour for every driver and K.
-        truth=known_activities(race) if pick.selection.drives else None,
+        truth=known_activities(race.train.trials) if pick.selection.drives else None,
         tested="other driver",
         name=session.title,
         licences=licences,
@@ -213,15 +213,12 @@ def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) ->
 
 
 # ---- what the car does at each sample ---------------------------------------------------------------------------------
-def known_activities(race: Race) -> tuple[Floats, ...] | None:
-    """Return the activity of each training sample [T, 4] in the order of state colours; None without pedals."""
-    laps = race.train
-    done = activities(laps.car, race.circuit.curvature_at(laps.distance))
-    if done is None:
-        return None
-    known = np.column_stack([done == ACTIVITIES.index(name) for name in COLOURED]).astype(np.float32)
-    ends = np.cumsum([trial.n_samples for trial in laps.trials])
-    return tuple(np.split(known, ends[:-1]))
+def known_activities(trials: Trials) -> tuple[Floats, ...] | None:
+    """Return the activity of each sample [T, 4] in the order of state colours; None without pedals."""
+    labels = [trial.labels for trial in trials if trial.labels is not None]
+    order = [ACTIVITIES.index(name) for name in COLOURED]
+    known = tuple(np.equal.outer(one, order).astype(np.float32) for one in labels)
+    return known if len(known) == len(trials) else None
 
 
 def sample_columns(race: Race, trial: Trial) -> dict[str, Any]:

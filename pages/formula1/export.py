@@ -136,8 +136,6 @@ def field_files(race: Race) -> tuple[Figures, Tables]:
         drawn["Field"] = partial(field.draw, session, circuit, timed)
         tables["Minisectors"] = partial(field.as_table, circuit, timed)
     if not is_race(session):
-        tables |= {
-            "Best laps": partial(field.best_table, session),
-            "Theoretical best": partial(field.ideal_table, session),
-        }
+        tables["Best laps"] = partial(field.best_table, session)
+        tables["Theoretical best"] = partial(field.ideal_table, session)
     return drawn, tables

@@ -9,11 +9,12 @@ import streamlit as st
 from datasets.f1.laps import best_laps, ideal_laps, is_race
 from datasets.f1.time_won import FEWEST_LAPS, Minisectors, minisectors
 from datasets.formula1 import Session
-from gdm_studio.plot.figures.base import Figure, figure, key_above, plane, points
+from gdm_studio.plot.figures.base import Figure, figure, key_above, points
 from pages.formula1 import teams
 from pages.formula1.circuit import Circuit
 from pages.formula1.circuit_map import cursor
 from pages.formula1.data import Race
+from pages.formula1.map_labels import SMALLEST_MAP, lay_out
 from pages.formula1.pairs import named_by_place
 from pages.formula1.selection import Place
 from pages.formula1.sessions import open_session
@@ -48,17 +49,10 @@ def show_minisectors(race: Race) -> None:
 def as_table(circuit: Circuit, found: Minisectors) -> pd.DataFrame:
     """Return one row per minisector."""
     where = named_by_place(circuit, found.edges, [f"{n + 1}" for n in range(len(found.fastest))])
-    return pd.DataFrame(
-        {
-            "Minisector": where,
-            "From (m)": found.edges[:-1].round().astype(int),
-            "Fastest": [
-                found.codes[row] if sure else "" for row, sure in zip(found.fastest, found.lead.sure, strict=True)
-            ],
-            "Time (s)": found.times.mean.min(axis=0),
-            "Margin (s)": found.lead.mean,
-        }
-    )
+    fastest = np.where(found.lead.sure, np.array(found.codes)[found.fastest], "")
+    begins = found.edges[:-1].round().astype(int)
+    times = {"Time (s)": found.times.mean.min(axis=0), "Margin (s)": found.lead.mean}
+    return pd.DataFrame({"Minisector": where, "From (m)": begins, "Fastest": fastest} | times)
 
 
 def draw(session: Session, circuit: Circuit, found: Minisectors) -> Figure:
@@ -83,7 +77,9 @@ def draw(session: Session, circuit: Circuit, found: Minisectors) -> Figure:
         style = styles[found.codes.index(code)]
         line = {"color": style.colour, "width": 4, "dash": style.dash}
         traces.append(points("lines", [np.nan], [np.nan], line=line, name=f"{code} {count[code]}"))
-    return figure(traces, caption, alt, 440, phone_height=360, cursor=cursor(circuit), **plane(), **key_above())
+    layout = lay_out(circuit, *SMALLEST_MAP)
+    place = {"annotations": layout.corner_names(circuit)} | layout.axes | key_above()
+    return figure(traces, caption, alt, 440, phone_height=360, cursor=cursor(circuit), **place)
 
 
 def show_lap_times(race: Race) -> None:
@@ -103,15 +99,9 @@ def lap_times(session: Session) -> pd.DataFrame:
     for driver in session.drivers:
         laps = driver.laps
         timed, clean = laps.seconds[laps.timed], laps.seconds[laps.undisturbed if is_race(session) else laps.quick]
-        rows.append(
-            {
-                "Driver": driver.code,
-                "Team": driver.team,
-                "Best lap": float(timed.min()) if timed.size else np.nan,
-                "Mean of clean laps": float(clean.mean()) if clean.size else np.nan,
-                "Clean laps": int(clean.size),
-            }
-        )
+        best, mean = (float(each(laps)) if laps.size else np.nan for each, laps in ((np.min, timed), (np.mean, clean)))
+        who = {"Driver": driver.code, "Team": driver.team}
+        rows.append(who | {"Best lap": best, "Mean of clean laps": mean, "Clean laps": int(clean.size)})
     table = pd.DataFrame(rows).sort_values("Best lap", kind="stable", na_position="last", ignore_index=True)
     table.insert(3, "Gap", table["Best lap"] - table["Best lap"].min())
     return table

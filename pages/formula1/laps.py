@@ -13,7 +13,6 @@ import pandas as pd
 
 from datasets.f1.laps import best_laps, is_qualifying, is_race, ranked_by_time
 from datasets.f1.long_runs import LongRun, fuel_effect, runs
-from datasets.f1.session import Spell
 from datasets.f1.traffic import RaceHistory, race_history
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
@@ -50,12 +49,6 @@ def fastest(session: Session) -> list[str]:
     return ranked_by_time(session)[:10] if len(session.drivers) > 10 else list(session.codes)
 
 
-def band(spell: Spell, begins: float) -> Dict:
-    """Return a shape for a flag, safety car or rain."""
-    span = max(0.0, (spell.start - begins) / 60), (spell.end - begins) / 60
-    return shape("rect", span, (0, 1), yref="paper", layer="below", fillcolor=BANDS[spell.what], opacity=0.2)
-
-
 def conditions(session: Session) -> str:
     """Describe flags, rain and track temperature."""
     count = Counter(spell.what for spell in session.spells)
@@ -80,26 +73,25 @@ def improvement(session: Session, codes: list[str]) -> Figure:
         minutes = (laps.end[timed] - begins) / 60
         drawn = {"color": style.colour, "width": 1.8, "dash": style.dash, "shape": "hv"}
         traces.append(points("lines", minutes, best, f"{code} %{{y:.3f}} s at %{{x:.0f}} min", line=drawn))
-        at, ink = (float(minutes[-1]), float(best[-1])), {"size": 11, "color": style.colour}
-        marks.append(note(code, *at, xanchor="left", xshift=4, font=ink))
+        ink = {"size": 11, "color": style.colour}
+        marks.append(note(code, float(minutes[-1]), float(best[-1]), xanchor="left", xshift=4, font=ink))
     lowest = min((mark["y"] for mark in marks), default=0.0)
     span, below = 0.15 + 0.035 * lowest, -np.inf
     for mark in sorted(marks, key=lambda one: one["y"]):  # keep names apart
         mark["y"] = below = max(mark["y"], below + span / 22)
-    bands = [spell for spell in session.spells if spell.end > begins]
-    for spell in bands:
-        if spell.what != "yellow":  # yellow flags are counted in the caption
-            at = max(0.0, (spell.start - begins) / 60)
-            marks.append(
-                note(
-                    spell.what, at, 1, yref="paper", xanchor="left", yanchor="top", font={"size": 10, "color": "$muted"}
-                )
-            )
+    spells = [
+        (max(0.0, (spell.start - begins) / 60), (spell.end - begins) / 60, spell.what)
+        for spell in session.spells
+        if spell.end > begins
+    ]
+    word: Dict = {"yref": "paper", "xanchor": "left", "yanchor": "top", "font": {"size": 10, "color": "$muted"}}
+    # Yellow flags are counted in the caption.
+    marks += [note(what, start, 1, **word) for start, _, what in spells if what != "yellow"]
     axes: Dict = {
         "xaxis": axis("session time (min)"),
         "yaxis": axis("best lap so far (s)", range=[lowest - 0.15, lowest - 0.15 + span], fixedrange=True),
     }
-    shapes = [band(spell, begins) for spell in bands]
+    shapes = [shade(*spell, layer="below") for spell in spells]
     caption = f"Best lap so far; flat: no improvement. {conditions(session)}"
     alt = f"The best lap so far of {len(traces)} drivers through the session, the fastest {lowest:.3f} s."
     place: Dict = {"annotations": marks, "margin": {"l": 8, "r": 40, "t": 8, "b": 8}, "shapes": shapes}
@@ -126,7 +118,7 @@ def show_history(race: Race) -> None:
 
 def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]) -> Figure:
     """Draw one line per driver, with pit stops as markers and flags as shaded laps."""
-    values = {"gap": found.gap, "position": found.position, "pace": lap_seconds(session, found)}[kind]
+    values = {"gap": found.gap, "position": found.position, "pace": found.seconds}[kind]
     styles = dict(zip(found.codes, teams.field_styles(session, found.codes), strict=True))
     limits = _range(kind, values)
     traces: list[Dict] = []
@@ -162,22 +154,15 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
     return figure(traces, caption, alt, 380, **axes, **place)
 
 
+def shade(start: float, end: float, what: str, layer: str) -> Dict:
+    """Return a shape over a flag, safety car or rain."""
+    return shape("rect", (start, end), (0, 1), yref="paper", layer=layer, fillcolor=BANDS[what], opacity=0.2)
+
+
 def flagged_laps(flags: Sequence[tuple[int, int, str]], layer: str) -> tuple[list[Dict], str]:
     """Return shapes over laps with flags, safety cars or rain, and words for the caption."""
-    shapes = [
-        shape("rect", (first - 0.5, last + 0.5), (0, 1), yref="paper", layer=layer, fillcolor=BANDS[what], opacity=0.2)
-        for first, last, what in flags
-    ]
+    shapes = [shade(first - 0.5, last + 0.5, what, layer) for first, last, what in flags]
     return shapes, f" Shaded: {', '.join(sorted({what for *_, what in flags}))}." if flags else " No flags."
-
-
-def lap_seconds(session: Session, found: RaceHistory) -> np.ndarray:
-    """Return [D, N] lap times, NaN where not timed."""
-    times = np.full((len(found.codes), len(found.laps)), np.nan)
-    tables = {driver.code: driver.laps for driver in session.drivers}
-    for row, code in enumerate(found.codes):
-        times[row, tables[code].number - 1] = tables[code].seconds
-    return times
 
 
 def _range(kind: str, values: np.ndarray) -> tuple[float, float]:
@@ -195,6 +180,7 @@ def _range(kind: str, values: np.ndarray) -> tuple[float, float]:
 COMPOUNDS = {"SOFT": "#d8434e", "MEDIUM": "#c99a06", "HARD": "#8b93a7", "INTERMEDIATE": "#2f9e62", "WET": "#3173c9"}
 OTHER = "#a06bb0"
 LEFT_OUT = "$faint"
+FUEL = "Fuel correction (s/lap)"
 EXCLUDED, APART = "not-counted", "~"  # URL parameter: driver and lap of each excluded lap
 
 
@@ -233,10 +219,9 @@ def tab(race: Race) -> None:
 
 
 def _show_runs(race: Race) -> None:
-    session = race.session
-    usual, source = fuel_effect(session)
+    session, (usual, source) = race.session, fuel_effect(race.session)
     fuel = choose_number(
-        "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3), key=settings.key("fuel", settings.scope("fuel", race.pick.place)),
+        FUEL, 0.0, 0.2, round(usual, 3), key=_fuel_key(race),
         step=0.005, format="%.3f", help=f"Lap time gained per lap of burnt fuel. {usual:.3f} s: {source}.",
     )  # fmt: skip
     excluded = excluded_laps()
@@ -263,12 +248,16 @@ def _show_runs(race: Race) -> None:
             shell.quiet("No long runs: they need five consecutive green laps on one set of tyres.")
 
 
+def _fuel_key(race: Race) -> str:
+    return settings.key("fuel", settings.scope("fuel", race.pick.place))
+
+
 def kept_choices(race: Race) -> tuple[float, dict[str, tuple[int, ...]]]:
     """Return the fuel correction and the excluded laps, and keep them while the tab Laps is closed."""
-    name, usual = settings.key("fuel", settings.scope("fuel", race.pick.place)), fuel_effect(race.session)[0]
-    for kept in (name, EXCLUDED):
+    for kept in (_fuel_key(race), EXCLUDED):
         settings.keep(kept, settings.text(kept))
-    return number_in_address(name, "Fuel correction (s/lap)", 0.0, 0.2, round(usual, 3)), excluded_laps()
+    usual = round(fuel_effect(race.session)[0], 3)
+    return number_in_address(_fuel_key(race), FUEL, 0.0, 0.2, usual), excluded_laps()
 
 
 def long_runs(race: Race, fuel: float, excluded: Mapping[str, tuple[int, ...]]) -> list[LongRun]:
@@ -355,7 +344,8 @@ def strategy(session: Session) -> Figure:
                  "base": [stint.first - 0.5 for _, stint in here], "x": [stint.last - stint.first + 1 for _, stint in here],
                  "text": [(stint.compound or "?")[0] for _, stint in here], "width": 0.75,
                  "textposition": "inside", "insidetextanchor": "start",
-                 "textangle": 0, "textfont": {"color": "#10131a"}, "marker": {"color": COMPOUNDS.get(kind, OTHER)},
+                 "textangle": 0, "textfont": {"color": "#10131a", "size": 10}, "constraintext": "none",
+                 "marker": {"color": COMPOUNDS.get(kind, OTHER)},
                  "hovertemplate": [f"{drivers[row].code} {name.lower()}<br>laps {stint.first} to {stint.last}<extra></extra>"
                                    for row, stint in here]}
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Positions of corner numbers and state labels on the circuit map, for one figure size.
+"""Corner numbers and labels of states on the circuit map, placed for one figure size.
 
 Boxes are in pixels. Zooming in moves them apart and keeps their size, so they do not overlap then either.
 """
@@ -6,7 +6,7 @@ Boxes are in pixels. Zooming in moves them apart and keeps their size, so they d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 
@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.segments import Part
-from gdm_studio.plot.figures.base import SMALL, Dict, bare, note
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import SMALL, Dict, bare, headline, note
 from pages.formula1.circuit import Circuit
 
 Floats = npt.NDArray[np.floating]
 MARGIN = {"l": 4, "r": 4, "t": 26, "b": 22}  # of the figure: toolbar above, title below
+SMALLEST_MAP = (300, 300)  # pixels; corner names that are clear here are clear on larger maps
 TRACK_PX = 9.0  # minimum distance of boxes from the track's centre; the track is 13 wide
 APART_PX = 2.0  # gap between boxes
 SIDE, ENDS = 0.08, 0.11  # free margin around the track, as a share of the figure
@@ -55,6 +57,9 @@ class Room:
     ends: tuple[Floats, Floats]
     taken: list[tuple[Floats, Floats]] = field(default_factory=list)
 
+    def copy(self) -> Room:
+        return replace(self, taken=[*self.taken])
+
     def has_room(self, middles: Floats, half: Floats) -> npt.NDArray[np.bool_]:
         """Return whether boxes around these centres [n, 2] are in the figure, off the track and off other boxes."""
         gap = np.maximum(np.abs(middles[:, None] - self.track) - half, 0)
@@ -82,7 +87,7 @@ class MapLayout:
     numbers   [C, 2] centres of corner numbers; NaN without room
     anchors   [S, 2] points of the track that labels belong to; NaN without room for one state
     normals   [S, 2] directions from the track to labels
-    track     [M, 2] centre line, 2 pixels apart
+    room      space beside the track and the numbers
     """
 
     x: tuple[float, float]
@@ -91,18 +96,13 @@ class MapLayout:
     numbers: Floats
     anchors: Floats
     normals: Floats
-    track: Floats
+    room: Room
 
     @property
     def axes(self) -> Dict:
         """Return hidden axes, and margins."""
         across = bare(range=list(self.x))
         return {"xaxis": across, "yaxis": bare(range=list(self.y), scaleanchor="x", scaleratio=1), "margin": MARGIN}
-
-    def room(self) -> Room:
-        """Return the space beside the track, without any box."""
-        low, high = np.transpose([self.x, self.y])
-        return Room(self.track * self.scale, (low * self.scale, high * self.scale))
 
     def corner_names(self, circuit: Circuit) -> list[Dict]:
         """Return the names of the corners that have room."""
@@ -114,9 +114,7 @@ class MapLayout:
 
     def label_places(self, labels: Sequence[Sequence[Part]]) -> dict[int, Floats]:
         """Return the centres of the labels that are shown, by segment: of two that overlap, the one of more weight."""
-        room, shown = self.room(), dict[int, Floats]()
-        numbers = self.numbers[np.isfinite(self.numbers[:, 0])] * self.scale
-        room.taken += [(number, np.array(NUMBER_PX) / 2) for number in numbers]
+        room, shown = self.room.copy(), dict[int, Floats]()
         filled = [segment for segment, parts in enumerate(labels) if parts]
         for segment in sorted(filled, key=lambda segment: -max(part.weight for part in labels[segment])):
             half = half_size(labels[segment])
@@ -139,10 +137,10 @@ def lay_out(circuit: Circuit, width: int, height: int) -> MapLayout:
     scale = float((size * (1 - 2 * np.array([SIDE, ENDS])) / (high - low)).min())
     start, end = (low + high) / 2 - size / scale / 2, (low + high) / 2 + size / scale / 2
     ranges = (float(start[0]), float(end[0])), (float(start[1]), float(end[1]))
-    track = circuit.position_at(np.arange(0, circuit.length, 2 / scale))
+    track = circuit.position_at(np.arange(0, circuit.length, 2 / scale))  # 2 pixels apart
     room = Room(track * scale, (start * scale, end * scale))
     numbers = _place_numbers(circuit, scale, room)
-    return MapLayout(*ranges, scale, numbers, *_place_anchors(circuit, scale, room), track)
+    return MapLayout(*ranges, scale, numbers, *_place_anchors(circuit, scale, room.copy()), room)
 
 
 def _place_numbers(circuit: Circuit, scale: float, room: Room) -> Floats:
@@ -173,3 +171,63 @@ def _place_anchors(circuit: Circuit, scale: float, room: Room) -> tuple[Floats, 
         if (first := room.take_first(middles, half)) is not None:
             anchors[row], normals[row] = points[first], across[first]
     return anchors, normals
+
+
+# ---- the labels of states ---------------------------------------------------------------------------------------------
+GREY = "#868c9c"  # legible in both themes
+# Minimum figure width: height, and states per label.
+WIDTHS = ((0, 300, 0), (520, 520, 3), (900, 520, 4))
+MOST = max(most for *_, most in WIDTHS)
+
+
+@dataclass(frozen=True)
+class Badge:
+    """Label of one segment: its states by presence, and hover text."""
+
+    parts: tuple[Part, ...]
+    words: str
+
+
+def badges(
+    circuit: Circuit, parts: Sequence[Sequence[Part]], *, complementary: bool = False, most: int
+) -> tuple[Badge, ...]:
+    """Return the label of each segment.
+
+    complementary   whether labels have other states than the main ones
+    most            number of states per label; with 1, the state of most weight
+    """
+    found = []
+    for name, states in zip(circuit.segments, parts, strict=True):
+        shown = [part for part in states if part.main or complementary]
+        if most == 1:
+            shown.sort(key=lambda part: -part.weight)
+        words = ", ".join(f"S{p.state + 1} in {p.presence:.0%} of samples, weight {p.weight:.0%}" for p in states)
+        found.append(Badge(tuple(shown[:most]), f"{name}: {words}"))
+    return tuple(found)
+
+
+def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) -> list[Dict]:
+    """Return map layouts for figure widths: corner numbers, and labels where there is room."""
+    found, colours = [], palette.colours(n_states)
+    for least, height, most in WIDTHS:
+        layout = lay_out(circuit, max(least, 300), height)
+        marks = layout.corner_names(circuit)
+        labels = [badge.parts[:most] for badge in shown]
+        for segment, middle in sorted(layout.label_places(labels).items()):
+            text = " ".join(_letters(part, colours[part.state]) for part in labels[segment])
+            x, y = map(float, middle)
+            marks.append(
+                note(text, x, y, xref="x", yref="y", name="badge", hovertext=shown[segment].words, captureevents=False,
+                     height=LABEL_HEIGHT - 5, borderpad=1, bgcolor="$surface", bordercolor="$line")
+            )  # fmt: skip
+        if title:
+            marks.append(headline(title) | {"y": 0, "yanchor": "top", "yshift": -2})
+        found.append({"least": least, "height": height, "layout": {"annotations": marks} | layout.axes})
+    return found
+
+
+def _letters(part: Part, colour: str) -> str:
+    size = font_size(part)
+    if not part.main:
+        return f'<span style="color:{GREY};font-size:{size}px">{part.state + 1}</span>'
+    return f'<span style="font-size:{size}px"><span style="color:{colour}">●</span><b>{part.state + 1}</b></span>'

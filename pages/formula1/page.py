@@ -41,14 +41,10 @@ NAMES = ("Compare", "Differences", "Corners", "Laps", "States", "Field", "Export
 COMPARE, DIFFERENCES, CORNERS, LAPS, STATES, FIELD, EXPORT = NAMES
 COMPARED = (COMPARE, DIFFERENCES, CORNERS)  # tabs about pairs of laps
 FITTED = (STATES, EXPORT)  # tabs with a fit, and controls of its model
-OF_A_FIT = ("K", "K-map", "tau", "watch", "who")  # links of earlier versions have these without a tab
 
 
 def choose_tab() -> tuple[str, Any]:
     """Show the tabs; return the name and the container of the open one."""
-    first_run = settings.widget_key("view") not in st.session_state
-    if first_run and settings.text("view") is None and any(name in st.query_params for name in OF_A_FIT):
-        settings.keep("view", STATES)
     places = tabs(NAMES)
     return next(((name, place) for name, place in places if place.open), places[0])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ TESTED = "other driver"
 PAPER = "10-NN accuracy (paper's metric)"
 NAMES = "Segment accuracy"
 ACTIVITY_ACCURACY = "Activity accuracy"
+NAIVE = ("untrained model", "majority class")
 _CAUTION = (
     "10-NN accuracy can be high even for an untrained model, because soft states encode position. "
     "Segment accuracy is stricter."
@@ -79,39 +80,26 @@ def _supervised_accuracy(view: lab.View) -> Mapping[str, float]:
 
 def driving_rows(scores: Mapping[str, Any], supervised: Mapping[str, float]) -> list[Score]:
     """Return rows for states of car telemetry."""
+    others = [*supervised.items()]
     activity = rows.accuracy_row(
-        scores,
-        "majority_map_accuracy",
-        ACTIVITY_ACCURACY,
-        _ACTIVITY_HELP,
-        small=("untrained model", "majority class"),
-        others=[*supervised.items()],
+        scores, "majority_map_accuracy", ACTIVITY_ACCURACY, _ACTIVITY_HELP, small=NAIVE, others=others
     )
     return rows.drop_missing([activity, *_predictions(scores)])
+
+
+def score_rows(scores: Mapping[str, Any]) -> list[Score]:
+    """Return rows for states of positions."""
+    fields = {"majority_map_accuracy": (NAMES, _VOTE_HELP), "paper_accuracy": (PAPER, _PAPER_HELP)}
+    accuracy = [  # neighbours of raw positions know the segment by definition: not a baseline
+        rows.accuracy_row(scores, field, *words, is_excluded=lambda base: base.startswith("10-NN"), small=NAIVE)
+        for field, words in fields.items()
+    ]
+    return rows.drop_missing([*accuracy, *_predictions(scores)])
 
 
 def _predictions(scores: Mapping[str, Any]) -> list[Score | None]:
     step = "One time step is 0.25 s by default."
     return [rows.forecast_row(scores, TESTED, step), rows.coverage_row(scores, TESTED)]
-
-
-def score_rows(scores: Mapping[str, Any]) -> list[Score]:
-    """Return rows for states of positions."""
-
-    def accuracy(field: str, name: str, help: str) -> Score | None:
-        # Neighbours of raw positions know the segment by definition: not a baseline.
-        small = ("untrained model", "majority class")
-        return rows.accuracy_row(
-            scores, field, name, help, is_excluded=lambda base: base.startswith("10-NN"), small=small
-        )
-
-    return rows.drop_missing(
-        [
-            accuracy("majority_map_accuracy", NAMES, _VOTE_HELP),
-            accuracy("paper_accuracy", PAPER, _PAPER_HELP),
-            *_predictions(scores),
-        ]
-    )
 
 
 def kind_of(choice: Choice) -> str:
@@ -173,19 +161,14 @@ def show_accuracy(view: View) -> None:
         return
     left, middle, right = st.columns([0.3, 0.3, 0.4], gap="medium", vertical_alignment="bottom")
     with left:
-        about = "Each K is fitted once per seed."
-        n_seeds = slide("Seeds", 1, 5, 3, key="seeds", help=about)
+        n_seeds = slide("Seeds", 1, 5, 3, key="seeds", help="Each K is fitted once per seed.")
     both = switch("Add recurrent SLDS", True, key="rslds", place=middle, help="Same protocol; takes longer.")
     planned, run = _find_run(view, n_seeds, both)
-    total = sum(len(one.cells()) for one in planned.values())
-    views = {} if run is None else run.poll()
     if run is None:
-        begin = partial(start, planned)
+        total = sum(len(one.cells()) for one in planned.values())
         refused = "Fits could not be started"
+        begin = partial(start, planned)
         shell.begin_button(f"Fit {total} models", begin, refused, key="f1-sweep", place=right, type="primary")
-    elif not all(found.finished for found in views.values()):
-        right.button("Stop", key="f1-sweep-stop", on_click=visitor_jobs().end, args=("accuracy",))
-    if run is None:
         shell.empty(
             "Accuracy against K",
             f"Fits K = {STATES[0]} to {STATES[-1]} on {race.pick.train} and scores the states of {race.pick.test}: "
@@ -193,15 +176,23 @@ def show_accuracy(view: View) -> None:
             "this page.",
         )
         return
-    show_progress("accuracy-progress", run, all(found.finished for found in views.values()))
-    _draw(view, planned, views, n_seeds)
+    views = run.poll()
+    finished = all(found.finished for found in views.values())
+    if not finished:
+        right.button("Stop", key="f1-sweep-stop", on_click=visitor_jobs().end, args=("accuracy",))
+    show_progress("accuracy-progress", run, finished)
+    _draw(view, {name: planned[name].collect(found) for name, found in views.items()}, views, n_seeds)
 
 
-def _draw(view: View, planned: Mapping[str, Sweep], views: Mapping[str, BulkView], n_seeds: int) -> None:
-    records = {name: planned[name].collect(found) for name, found in views.items()}
+def _draw(view: View, records: Mapping[str, Sequence[Record]], views: Mapping[str, BulkView], n_seeds: int) -> None:
     ended = all(found.done == found.total for found in views.values())
     beaten, more = find_baselines(view) if ended else ({}, live.Query())  # baselines run after the fits
-    _curves(records, n_seeds, beaten)
+    for column, (score, words) in zip(st.columns(len(SCORES), gap="small"), SCORES.items(), strict=True):
+        with column, shell.panel(f"against-{score}", words):
+            if (curves := draw_curves(records, n_seeds, beaten, score)) is None:
+                shell.quiet("The first fits are running.")
+            else:
+                plot(curves, key=f"against-{score}")
     live.show_failure(view.fit, more, "Baselines could not be computed")
     if more.pending:
         shell.quiet(f"Baselines computed for {len(beaten)} of {len(STATES)} values of K.")
@@ -211,12 +202,8 @@ def _draw(view: View, planned: Mapping[str, Sweep], views: Mapping[str, BulkView
     for note in dict.fromkeys(note for found in views.values() for note in found.notes):
         shell.quiet(note)
     seconds = max((found.seconds for found in views.values()), default=0.0)
-    spent = {name: sum(r.seconds for r in found if not r.message) for name, found in records.items()}
-    shell.quiet(
-        f"{seconds:.0f} s; fitting took "
-        + ", ".join(f"{took:.0f} s ({name})" for name, took in spent.items())
-        + ". Scores are for the held-out driver."
-    )
+    spent = [f"{sum(r.seconds for r in found if not r.message):.0f} s ({name})" for name, found in records.items()]
+    shell.quiet(f"{seconds:.0f} s; fitting took {', '.join(spent)}. Scores are for the held-out driver.")
 
 
 def find_baselines(view: View) -> tuple[Controls, live.Query]:
@@ -239,27 +226,15 @@ def find_baselines(view: View) -> tuple[Controls, live.Query]:
 
 def baseline_curves(found: Controls, score: str) -> dict[str, np.ndarray[Any, Any]]:
     """Return [K, 1] scores of the untrained model and of the best clustering."""
-
-    def best_of(k: int, names: Iterable[str]) -> float:
-        known = [one[name][score] for one in (found.get(k, {}),) for name in names if name in one]
-        return max(known, default=np.nan)
-
-    clusters = {name for known in found.values() for name in known if name.startswith(("k-means", "Gaussian HMM"))}
+    starts = {UNTRAINED: ("untrained model",), CLUSTERS: ("k-means", "Gaussian HMM")}
     lines = {
-        UNTRAINED: [best_of(k, ["untrained model"]) for k in STATES],
-        CLUSTERS: [best_of(k, sorted(clusters)) for k in STATES],
+        name: [
+            max((one[score] for base, one in found.get(k, {}).items() if base.startswith(bases)), default=np.nan)
+            for k in STATES
+        ]
+        for name, bases in starts.items()
     }
     return {name: np.array(line, np.float32)[:, None] for name, line in lines.items() if np.isfinite(line).any()}
-
-
-def _curves(records: Mapping[str, Sequence[Record]], n_seeds: int, beaten: Controls) -> None:
-    columns = st.columns(len(SCORES), gap="small")
-    for column, (score, words) in zip(columns, SCORES.items(), strict=True):
-        with column, shell.panel(f"against-{score}", words):
-            if (curves := draw_curves(records, n_seeds, beaten, score)) is None:
-                shell.quiet("The first fits are running.")
-            else:
-                plot(curves, key=f"against-{score}")
 
 
 def draw_curves(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from datasets.f1.laps import laps_where
@@ -38,48 +39,36 @@ class Place:
 class WhichLaps:
     """Selection of a driver's laps.
 
-    kind    "all", "racing", "quick", "range", "stint", "compound", "age" or "part" (of qualifying)
-    value   stint, compound or part
-    first   and last lap or tyre age
+    about   in words
+    where   arguments of `laps_where`; {} for all laps, racing laps and a range
+    span    first and last lap of a range
+    drop    kinds of laps that `to_trials` drops
     """
 
-    kind: str = "all"
-    value: str = ""
-    first: int = 0
-    last: int = 0
+    about: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    span: tuple[int, int] | None = None
+    drop: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> WhichLaps:
-        """Parse "all", "racing", "first-last", "stint=2", "compound=HARD", "age=5-15" or "part=Q1"."""
+        """Parse "all", "racing", "quick", "first-last", "stint=2", "compound=HARD", "age=5-15" or "part=Q1"."""
         kind, equals, value = text.partition("=")
         if kind == "age" or (not equals and "-" in text):
-            first, _, last = (value or text).partition("-")
-            return cls(kind if equals else "range", first=int(first), last=int(last))
-        return cls(kind, value)
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """Arguments of `laps_where`; {} for other selections."""
-        if self.kind in ("part", "quick"):
-            return ({} if self.value in ("", "all") else {"part": self.value}) | {"quick": True}
-        known = {"stint": "stint", "compound": "compound", "age": "tyre_age"}
-        value = int(self.value) if self.kind == "stint" else self.value or (self.first, self.last)
-        return {known[self.kind]: value} if self.kind in known else {}
-
-    @property
-    def about(self) -> str:
-        span = f"{self.first} to {self.last}"
-        known = {
-            "all": "all laps",
-            "racing": "racing laps",
-            "range": f"laps {span}",
-            "stint": f"stint {self.value}",
-            "compound": f"laps on {self.value.lower()} tyres",
-            "age": f"laps on {span}-lap-old tyres",
-            "quick": "fast laps",
-            "part": f"fast laps of {'qualifying' if self.value == 'all' else self.value}",
+            first, last = map(int, (value or text).split("-"))
+            if equals:
+                return cls(f"laps on {first} to {last}-lap-old tyres", {"tyre_age": (first, last)})
+            return cls(f"laps {first} to {last}", span=(first, last))
+        part = {} if value in ("", "all") else {"part": value}
+        ways = {
+            "all": cls("all laps"),
+            "racing": cls("racing laps", drop=RACING),
+            "stint": cls(f"stint {value}", {"stint": int(value or 0)} if kind == "stint" else {}),
+            "compound": cls(f"laps on {value.lower()} tyres", {"compound": value}),
+            "quick": cls("fast laps", {"quick": True}),
+            "part": cls(f"fast laps of {'qualifying' if value == 'all' else value}", part | {"quick": True}),
         }
-        return known[self.kind]
+        return ways[kind]
 
 
 @dataclass(frozen=True)
@@ -108,19 +97,17 @@ class Selection:
         found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
         if self.drives:
             found["labels"] = "activities"
-        return found | ({"drop": RACING} if self.which.kind == "racing" else {})
+        return found | ({"drop": self.which.drop} if self.which.drop else {})
 
     def options(self, session: Session, code: str) -> dict[str, object]:
         found, which = self.same_for_all, self.which
         if which.where:
             found["laps"] = laps_where(session, code, **which.where)
-        elif which.kind == "range":
-            numbers = session.driver(code).laps.number.tolist()
-            found["laps"] = tuple(n for n in numbers if which.first <= n <= which.last)
+        elif which.span is not None:
+            (first, last), numbers = which.span, session.driver(code).laps.number.tolist()
+            found["laps"] = tuple(n for n in numbers if first <= n <= last)
             if not found["laps"]:
-                raise DataError(
-                    f"{code} drove no lap from {which.first} to {which.last}; choose laps up to {max(numbers)}."
-                )
+                raise DataError(f"{code} drove no lap from {first} to {last}; choose laps up to {max(numbers)}.")
         return found
 
 
@@ -140,12 +127,10 @@ class Pick:
     @property
     def calls(self) -> list[str]:
         """Lines of Python that create the trials."""
-        given, which = (
-            [f"{name}={value!r}" for name, value in self.selection.same_for_all.items()],
-            self.selection.which,
-        )
-        if which.kind == "range":
-            given.append(f"laps=range({which.first}, {which.last + 1})")
+        which = self.selection.which
+        given = [f"{name}={value!r}" for name, value in self.selection.same_for_all.items()]
+        if which.span is not None:
+            given.append(f"laps=range({which.span[0]}, {which.span[1] + 1})")
         where = ", ".join(f"{name}={value!r}" for name, value in which.where.items())
 
         def trials(name: str, code: str) -> str:

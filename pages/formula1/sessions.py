@@ -17,21 +17,6 @@ from pages.lab.live.background import Jobs, Task
 
 MAX_KEPT = 6  # sessions in memory
 DEADLINE_S, CALENDAR_DEADLINE_S = 180.0, 20.0
-# Titles by reason of failure; messages of the errors give advice.
-TITLES = {
-    Reason.NO_NETWORK: "No network",
-    Reason.DEADLINE: "Loading timed out",
-    Reason.ACCOUNT: "A Formula 1 account is required",
-    Reason.RATE_LIMIT: "Too many requests",
-    Reason.NOT_FOUND: "Not found",
-    Reason.NOT_YET: "Not driven yet",
-    Reason.NO_LAPS: "No laps",
-    Reason.NO_POSITION: "No positions",
-    Reason.NO_CORNERS: "No corners",
-    Reason.CANCELLED: "Cancelled",
-    Reason.STORAGE: "The data folder is not writable",
-    Reason.CRASHED: "The loader stopped",
-}
 UNASKED = (Reason.DEADLINE, Reason.RATE_LIMIT)  # stored sessions still work
 
 LOADS = Jobs(MAX_KEPT)  # visitors share loads of the same session
@@ -87,7 +72,7 @@ def explain(error: GdmError) -> tuple[str, str]:
     if reason is None:
         return "The session could not be loaded", str(error)
     known = reason in UNASKED and loader.stored_sessions()
-    return TITLES[reason], f'{error} Sessions marked "stored" work offline.' if known else str(error)
+    return reason.value, f'{error} Sessions marked "stored" work offline.' if known else str(error)
 
 
 @st.cache_resource(max_entries=2, show_spinner="Simulating a race")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -14,7 +13,7 @@ from gdm_core.text import plural
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of, numbered
 from pages import lab
-from pages.formula1 import circuit_map, data, scores, state_names, teams, time_gained
+from pages.formula1 import circuit_map, data, map_labels, scores, state_names, teams, time_gained
 from pages.formula1.circuit import Circuit
 from pages.formula1.comparison import describe
 from pages.formula1.data import DriverReading, along_lap, race_of, read, standing
@@ -42,38 +41,22 @@ USUAL = MapOptions("train", badges=True, most=1, weight=0.01, presence=0.2, comp
 
 def choose_options(train: str, test: str) -> MapOptions:
     """Show the controls above the map."""
+    sides, about = {"train": f"{train} (training)", "test": f"{test} (held-out)"}, f"{train}-{test}"
     which = one_of(
-        "Driver",
-        {"train": f"{train} (training)", "test": f"{test} (held-out)"},
-        key="who",
-        as_ids=True,
-        help="The model is fitted to the first driver and applied to the second.",
-        options_key=f"{train}-{test}",
-        row=True,
-        width="content",
-        label_visibility="collapsed",
-    )
+        "Driver", sides, key="who", as_ids=True, help="The model is fitted to the first driver and applied to the second.",
+        options_key=about, row=True, width="content", label_visibility="collapsed",
+    )  # fmt: skip
     with st.popover("Labels", icon=":material/label:"):
         on = switch("Label segments with states", True, key="badges")
-        every = switch(
-            "All states of a segment",
-            False,
-            key="badge-all",
-            help="As in the paper's figure; otherwise only the strongest.",
-        )
-        weight = slide(
-            "Minimum weight of a state (%)", 1, 50, 1, key="badge-weight", live=True,
-            help="The paper uses 1%.",
-        )  # fmt: skip
-        presence = slide(
-            "Main states: minimum presence (% of samples)", 5, 95, 20, 5, key="badge-presence", live=True,
-            help="The paper's main figure uses 20%.",
-        )  # fmt: skip
-        grey = switch(
-            "Complementary states in grey", False, key="badge-grey",
-            help="States present in 5% of samples or more (the paper's appendix).",
-        )  # fmt: skip
-    return MapOptions(which, on, circuit_map.MOST if every else 1, weight / 100, presence / 100, grey)
+        about = "As in the paper's figure; otherwise only the strongest."
+        every = switch("All states of a segment", False, key="badge-all", help=about)
+        about = "The paper uses 1%."
+        weight = slide("Minimum weight of a state (%)", 1, 50, 1, key="badge-weight", live=True, help=about)
+        label, about = "Main states: minimum presence (% of samples)", "The paper's main figure uses 20%."
+        presence = slide(label, 5, 95, 20, 5, key="badge-presence", live=True, help=about)
+        about = "States present in 5% of samples or more (the paper's appendix)."
+        grey = switch("Complementary states in grey", False, key="badge-grey", help=about)
+    return MapOptions(which, on, map_labels.MOST if every else 1, weight / 100, presence / 100, grey)
 
 
 def make_panels(
@@ -93,18 +76,12 @@ def make_panels(
     if isinstance(here, Undecoded):
         track = replace(track, title=here.title, note=here.note)
     else:
-        # Cache only the last map of a dragged slider.
-        made = now.memoize(
-            ("map", options.which),
-            lambda: track_map(circuit, here, options, names),
-            inputs=(here.states,),
-            settings=(options, names),
-        )
-        track = replace(track, figure=made, state=here.state)
-        made = now.memoize(
-            ("shares", options.which), lambda: shares(circuit, here, names), inputs=(here.states,), settings=names
-        )
-        area = replace(area, figure=made, state=here.state)
+        draw = {"map": lambda: track_map(circuit, here, options, names), "shares": lambda: shares(circuit, here, names)}
+        made = {  # cache only the last map of a dragged slider
+            name: now.memoize((name, options.which), make, inputs=(here.states,), settings=(options, names))
+            for name, make in draw.items()
+        }
+        track, area = (replace(one, figure=made[one.key], state=here.state) for one in (track, area))
     if drivers := lab.together([ours, theirs]):
         states = tuple(driver.states for driver in drivers)
         made = now.memoize(
@@ -144,23 +121,17 @@ def make_preview(view: lab.View, options: MapOptions) -> preview_figures.SliderP
 
 def track_map(circuit: Circuit, here: DriverReading, options: MapOptions, names: Sequence[str] = ()) -> Figure:
     laps, states = here.laps, here.states
-    marks: tuple[circuit_map.Badge, ...] = ()
+    marks: tuple[map_labels.Badge, ...] = ()
     if laps.segment is not None and options.badges:
-        parts = composition(
-            states,
-            laps.segment,
-            len(circuit.segments),
-            weight=options.weight,
-            presence=options.presence,
-            complementary=0.05,
-        )
-        marks = circuit_map.badges(circuit, parts, all_of_them=options.complementary, most=options.most)
+        limits = {"weight": options.weight, "presence": options.presence, "complementary": 0.05}
+        parts = composition(states, laps.segment, len(circuit.segments), **limits)
+        marks = map_labels.badges(circuit, parts, complementary=options.complementary, most=options.most)
     what = f"{laps.code}, {plural(laps.n_laps, 'lap')}"
     caption = map_caption(options, circuit, marks)
     return circuit_map.circuit_map(circuit, laps, states, badges=marks, title=what, caption=caption, names=names)
 
 
-def map_caption(options: MapOptions, circuit: Circuit, marks: Sequence[circuit_map.Badge]) -> str:
+def map_caption(options: MapOptions, circuit: Circuit, marks: Sequence[map_labels.Badge]) -> str:
     what = "One dot per sample, coloured by its mix of states: muted where several share the moment."
     if not marks:
         return what
@@ -180,10 +151,11 @@ def strips(
     """Draw the average lap of each driver; rows without states stay empty."""
     known = {driver.laps.code: driver.average(circuit) for driver in drivers}
     nothing = np.full_like(next(iter(known.values())), np.nan)
-    rows = {code: known.get(code, nothing) for code in dict.fromkeys(codes)}
-    return figures.state_strips(
-        rows, **circuit.axis, names=names, caption="Average lap of each driver; T1, T2, … are corners."
+    rows, caption = (
+        {code: known.get(code, nothing) for code in codes},
+        "Average lap of each driver; T1, T2, … are corners.",
     )
+    return figures.state_strips(rows, **circuit.axis, names=names, caption=caption)
 
 
 def shares(circuit: Circuit, here: DriverReading, names: Sequence[str] = ()) -> Figure:
@@ -232,31 +204,6 @@ def tab(view: View) -> None:
     lab.show_explanation(shown)
     lab.show_curves(view)
     _show_details(shown, here)
-
-
-DETAILS: dict[str, Callable[[View, Any], None]] = {
-    "Usage": lambda view, here: usage(view, here),
-    "Names": lambda view, _: state_names.show_names(view),
-    "Delta by state": lambda view, _: delta_by_state(view),
-    "Dwell times": lambda view, here: stays(view, here),
-    "Prediction": lambda view, here: prediction(view, here),
-    "Accuracy against K": lambda view, _: scores.show_accuracy(view),
-    "Recommended settings": lab.show_suggestion,
-}
-
-
-def _show_details(view: View, here: DriverReading | Undecoded) -> None:
-    """Show the open detail, once there are states."""
-    with view.frame.below:
-        for name, place in controls.tabs(list(DETAILS), "detail"):
-            if not place.open:
-                continue
-            with place:
-                if isinstance(here, DriverReading):
-                    with shell.made_for(view.made_for if here.state == "fresh" else ""):
-                        DETAILS[name](view, here)
-                else:
-                    shell.empty(here.title, here.note)
 
 
 def usage(view: View, here: DriverReading) -> None:
@@ -324,3 +271,28 @@ def prediction(view: View, reading: Decoded) -> None:
             "telemetry under The model sees."
         )
     lab.show_prediction(view, reading)
+
+
+DETAILS: dict[str, Callable[[View, DriverReading], None]] = {
+    "Usage": usage,
+    "Names": lambda view, _: state_names.show_names(view),
+    "Delta by state": lambda view, _: delta_by_state(view),
+    "Dwell times": stays,
+    "Prediction": prediction,
+    "Accuracy against K": lambda view, _: scores.show_accuracy(view),
+    "Recommended settings": lab.show_suggestion,
+}
+
+
+def _show_details(view: View, here: DriverReading | Undecoded) -> None:
+    """Show the open detail, once there are states."""
+    with view.frame.below:
+        for name, place in controls.tabs(list(DETAILS), "detail"):
+            if not place.open:
+                continue
+            with place:
+                if isinstance(here, DriverReading):
+                    with shell.made_for(view.made_for if here.state == "fresh" else ""):
+                        DETAILS[name](view, here)
+                else:
+                    shell.empty(here.title, here.note)

@@ -60,9 +60,9 @@ def _difference(one: str, other: str) -> float:
 
 
 def _shifted(colour: str, steps: int) -> str:
-    """Return the same hue, lighter or darker."""
+    """Return the same hue, lighter."""
     if not steps:
         return colour
     lab = palette.to_oklab(palette.rgb([colour]))
-    lab[:, 0] = lab[:, 0] + (0.2 if steps % 2 else -0.2)
+    lab[:, 0] += (0.0, 0.2, 0.1)[steps % 3]  # darker ones vanish in the dark theme
     return palette.hex_colours(palette.from_oklab(lab))[0]

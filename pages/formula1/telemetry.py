@@ -36,6 +36,7 @@ FIRST_CHANNELS = ("speed", "throttle", "brake", "drs", DELTA)
 GAP_PX = 12
 WIDTHS = ((0, 450.0, 5), (520, 0.0, 12))  # least width in pixels, metres between corner names, ticks
 UNITS_SHOWN = {"speed": "km/h", "throttle": "%", DELTA: "s"}
+RANGES = {"throttle": (-4.0, 104.0), "brake": (-0.15, 1.15), "gear": (0.5, 8.5)}  # of axes
 BEFORE_M, AFTER_M = 300.0, 250.0  # range around a corner in metres
 Span = tuple[float, float]
 
@@ -117,126 +118,105 @@ def draw(
     styles: Sequence[LineStyle],
     delta: Delta | None,
     channels: Sequence[str] = FIRST_CHANNELS,
-    zoom: tuple[float, float] | None = None,
+    zoom: Span | None = None,
 ) -> Figure:
-    """Draw both laps over distance, one panel per channel, with the delta of the second lap."""
-    open_drs = [_open_spans(one) for one in laps]
-    known = [name for name in channels if _is_known(name, laps, delta, open_drs)]
-    total = sum(PANELS[name] + GAP_PX for name in known) - GAP_PX
+    """Draw both laps over distance, one panel per known channel, with the delta of the second lap."""
+    made = {channel: _panel(channel, laps, styles, delta) for channel in channels}
+    panels = {channel: panel for channel, panel in made.items() if panel is not None}
+    total = sum(PANELS[channel] + GAP_PX for channel in panels) - GAP_PX
     traces: list[Dict] = []
     axes: Dict = {}
     marks: list[Dict] = []
-    shapes: list[Dict] = [
-        shape("line", (at, at), (0, 1), yref="paper", layer="below", line={"color": "$grid", "width": 1})
-        for at, _ in circuit.ticks
-    ]
     top = 1.0
-    for number, channel in enumerate(known, start=1):
+    for number, (channel, (lines, options)) in enumerate(panels.items(), start=1):
         suffix = "" if number == 1 else str(number)
         bottom = max(0.0, top - PANELS[channel] / total)
-        panel, low_high = _panel(channel, laps, styles, delta, open_drs, f"y{suffix}")
-        traces += panel
+        traces += [line | {"yaxis": f"y{suffix}"} for line in lines]
+        drs = channel == "drs"
         axes[f"yaxis{suffix}"] = axis(
-            domain=[bottom, top], fixedrange=True, showgrid=channel != "drs", automargin=False, nticks=4, **low_high
+            domain=[bottom, top], fixedrange=True, showgrid=not drs, automargin=False, nticks=4, **options
         )
-        called = channel.upper() if channel == "drs" else channel
         unit = f", {UNITS_SHOWN[channel]}" if channel in UNITS_SHOWN else ""
-        marks.append(
-            note(
-                f"{called}{unit}", 0, (bottom + top) / 2, xref="paper", yref="paper", xanchor="center", yanchor="middle",
-                xshift=-54, textangle=0 if channel == "drs" else -90, font=SMALL,
-            )
-        )  # fmt: skip
+        title = f"{'DRS' if drs else channel}{unit}"
+        at_left: Dict = {"xref": "paper", "yref": "paper"}
+        middle: Dict = {"xanchor": "center", "yanchor": "middle", "xshift": -54, "textangle": 0 if drs else -90}
+        marks.append(note(title, 0, (bottom + top) / 2, font=SMALL, **at_left, **middle))
         if channel == DELTA:
-            ahead = {"xref": "paper", "yref": "paper", "xanchor": "left", "xshift": 4}
-            above, below = (f"▲ {laps[0].code} ahead", f"▼ {laps[1].code} ahead")
-            for text, y, anchor, style in ((above, top, "top", styles[0]), (below, bottom, "bottom", styles[1])):
-                marks.append(note(text, 0, y, yanchor=anchor, font={"size": 11, "color": style.colour}, **ahead))
+            ends = (f"▲ {laps[0].code} ahead", top, "top"), (f"▼ {laps[1].code} ahead", bottom, "bottom")
+            for (text, y, anchor), style in zip(ends, styles, strict=True):
+                font = {"size": 11, "color": style.colour}
+                marks.append(note(text, 0, y, yanchor=anchor, font=font, xanchor="left", xshift=4, **at_left))
         top = bottom - GAP_PX / total
-    lowest = f"y{'' if len(known) == 1 else len(known)}"
-    across = axis(
-        "distance (m)", showgrid=False, range=list(zoom or (0, circuit.length)), anchor=lowest, tickformat=",d"
-    )
+    shapes = [
+        shape("line", (tick, tick), (0, 1), yref="paper", layer="below", line={"color": "$grid", "width": 1})
+        for tick, _ in circuit.ticks
+    ]
+    lowest, ends_m = f"y{'' if len(panels) == 1 else len(panels)}", list(zoom or (0, circuit.length))
+    across = axis("distance (m)", showgrid=False, range=ends_m, anchor=lowest, tickformat=",d")
     names = " and ".join(f"{one.name} ({style.dash})" for one, style in zip(laps, styles, strict=True))
     caption = f"{names} over distance."
-    if DELTA in known:
+    if DELTA in panels:
         caption += f" Gap to {laps[1].code}: up = {laps[0].code} gaining. Band: 95% interval."
-    if "drs" in channels and "drs" not in known:
+    if "drs" in channels and "drs" not in panels:
         caption += " No DRS on these laps." if any("drs" in one.car for one in laps) else " No DRS data."
     sizes: list[Dict] = []
     for least, apart, n_ticks in WIDTHS:
         layout = {"xaxis": across | {"nticks": n_ticks}, "annotations": [*marks, *_corner_names(circuit, apart)]}
         sizes.append({"least": least, "height": 56 + total, "layout": layout})
-    place: Dict = {"shapes": shapes, "margin": TIME_MARGIN | {"t": 20, "b": 34}}
-    made = figure(
-        traces, caption, _alt(known, laps), 56 + total, cursor=time_cursor(), **axes, **place, **sizes[-1]["layout"]
-    )
-    return {**made, "widths": sizes}
+    axes |= {"shapes": shapes, "margin": TIME_MARGIN | {"t": 20, "b": 34}} | sizes[-1]["layout"]
+    return figure(traces, caption, _alt([*panels], laps), 56 + total, cursor=time_cursor(), **axes) | {"widths": sizes}
 
 
 def _corner_names(circuit: Circuit, apart: float) -> list[Dict]:
     """Return the names of corners above the panels, at least `apart` metres from each other."""
     marks: list[Dict] = []
-    for at, name in circuit.ticks:
-        if not marks or at - marks[-1]["x"] >= apart:
-            marks.append(note(name, at, 1, yref="paper", yanchor="bottom", font=SMALL, yshift=1))
+    for tick, name in circuit.ticks:
+        if not marks or tick - marks[-1]["x"] >= apart:
+            marks.append(note(name, tick, 1, yref="paper", yanchor="bottom", font=SMALL, yshift=1))
     return marks
 
 
-def _is_known(name: str, laps: Sequence[Trace], delta: Delta | None, open_drs: Sequence[Sequence[Span]]) -> bool:
-    if name == DELTA:
-        return delta is not None
-    if name == "drs":
-        return any(open_drs)
-    return any(name in one.car and np.isfinite(one.car[name]).any() for one in laps)
-
-
 def _panel(
-    channel: str,
-    laps: Sequence[Trace],
-    styles: Sequence[LineStyle],
-    delta: Delta | None,
-    open_drs: Sequence[Sequence[Span]],
-    y: str,
-) -> tuple[list[Dict], Dict]:
-    """Return the traces of a panel and the options of its axis."""
-    if channel == DELTA and delta is not None:
-        return _delta_traces(laps, styles, delta, y)
+    channel: str, laps: Sequence[Trace], styles: Sequence[LineStyle], delta: Delta | None
+) -> tuple[list[Dict], Dict] | None:
+    """Return the traces of a panel and the options of its axis; None if no lap has the channel."""
+    if channel == DELTA:
+        return None if delta is None else _delta_panel(laps, delta)
     traces = []
     if channel == "drs":
-        for row, (one, spans, style) in enumerate(zip(laps, open_drs, styles, strict=True)):
-            at = [value for start, end in spans for value in (start, end, np.nan)]
+        spans = [_open_spans(one) for one in laps]
+        for row, (one, opened, style) in enumerate(zip(laps, spans, styles, strict=True)):
+            along = [value for start, end in opened for value in (start, end, np.nan)]
             line = {"color": style.colour, "width": 7, "dash": "6px,2px" if style.dash != "solid" else "solid"}
             hover = f"{one.name}<br>DRS open at %{{x:.0f}} m"
-            traces.append(points("lines", at, [-row] * len(at), hover, line=line, yaxis=y, connectgaps=False))
-        return traces, {"range": [-1.6, 0.6], "showticklabels": False}
-    values = [one.car.get(channel, np.full(len(one.distance), np.nan, np.float32)) for one in laps]
-    unit = UNITS.get(channel, "")
-    for one, known, style in zip(laps, values, styles, strict=True):
-        hover = f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {unit}"
-        line = {
-            "color": style.colour,
-            "width": 2,
-            "dash": style.dash,
-            "shape": "hv" if channel in STEPPED else "linear",
-        }
-        traces.append(points("lines", one.distance, known, hover, yaxis=y, line=line))
+            traces.append(points("lines", along, [-row] * len(along), hover, line=line, connectgaps=False))
+        return (traces, {"range": [-1.6, 0.6], "showticklabels": False}) if any(spans) else None
+    sent = [one.car.get(channel, np.full(len(one.distance), np.nan, np.float32)) for one in laps]
+    known = np.concatenate([values[np.isfinite(values)] for values in sent])
+    if not known.size:
+        return None
+    for one, values, style in zip(laps, sent, styles, strict=True):
+        hover = f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {UNITS.get(channel, '')}"
+        line = {"color": style.colour, "width": 2, "dash": style.dash}
+        line["shape"] = "hv" if channel in STEPPED else "linear"
+        traces.append(points("lines", one.distance, values, hover, line=line))
+    low, high = float(known.min()), float(known.max())
+    room = 0.06 * max(high - low, 0.1)
     more: Dict = {"tickvals": [0, 1], "ticktext": ["off", "on"]} if channel == "brake" else {}
-    return traces, more | {"range": list(_range(channel, values))}
+    return traces, more | {"range": list(RANGES.get(channel, (low - room, high + room)))}
 
 
-def _delta_traces(laps: Sequence[Trace], styles: Sequence[LineStyle], delta: Delta, y: str) -> tuple[list[Dict], Dict]:
-    at, wide = delta.distance, delta.margin
-    traces = [
-        points("lines", at, delta.behind + side, yaxis=y, line={"width": 0}, **fill)
-        for side, fill in ((-wide, {}), (wide, {"fill": "tonexty", "fillcolor": "$band"}))
-    ]
+def _delta_panel(laps: Sequence[Trace], delta: Delta) -> tuple[list[Dict], Dict]:
+    low, high = delta.behind - delta.margin, delta.behind + delta.margin
     hover = f"%{{x:.0f}} m<br>{laps[1].code} − {laps[0].code} %{{y:+.3f}} s"
-    traces.append(points("lines", at, delta.behind, hover, yaxis=y, line={"color": "$ink", "width": 2}))
-    reach = 1.08 * max(0.02, float(np.nanmax(np.abs(delta.behind) + wide)))
-    low, high = float((delta.behind - wide).min()), float((delta.behind + wide).max())
-    room = 0.3 * (high - low) or reach
-    span = [min(low - room, -room), max(high + room, room)]
+    traces = [
+        points("lines", delta.distance, low, line={"width": 0}),
+        points("lines", delta.distance, high, line={"width": 0}, fill="tonexty", fillcolor="$band"),
+        points("lines", delta.distance, delta.behind, hover, line={"color": "$ink", "width": 2}),
+    ]
+    lowest, highest = float(low.min()), float(high.max())
+    room = 0.3 * (highest - lowest) or 0.02
+    span = [min(lowest - room, -room), max(highest + room, room)]
     return traces, {"range": span, "zeroline": True, "zerolinecolor": "$line"}
 
 
@@ -245,19 +225,8 @@ def _open_spans(one: Trace) -> list[Span]:
     if "drs" not in one.car:
         return []
     is_open = np.concatenate([[False], one.car["drs"] >= 0.5, [False]]).astype(np.int8)
-    at, change = np.append(one.distance, one.distance[-1:]).astype(float), np.diff(is_open)
-    return list(zip(at[change > 0].tolist(), at[change < 0].tolist(), strict=True))
-
-
-def _range(channel: str, values: Sequence[Floats]) -> tuple[float, float]:
-    """Return the axis range of a channel."""
-    fixed = {"throttle": (-4.0, 104.0), "brake": (-0.15, 1.15), "gear": (0.5, 8.5)}
-    if channel in fixed:
-        return fixed[channel]
-    known = np.concatenate([one[np.isfinite(one)] for one in values])
-    low, high = float(known.min()), float(known.max())
-    room = 0.06 * max(high - low, 0.1)
-    return low - room, high + room
+    along, change = np.append(one.distance, one.distance[-1:]).astype(float), np.diff(is_open)
+    return list(zip(along[change > 0].tolist(), along[change < 0].tolist(), strict=True))
 
 
 def _alt(channels: Sequence[str], laps: Sequence[Trace]) -> str:
@@ -274,8 +243,8 @@ def _alt(channels: Sequence[str], laps: Sequence[Trace]) -> str:
 def zooms(circuit: Circuit) -> dict[str, tuple[float, float]]:
     """Return the range in metres around each corner."""
     return {
-        f"T{name}": (max(0.0, at - BEFORE_M), min(circuit.length, at + AFTER_M))
-        for name, _, _, at, _ in circuit.corners
+        f"T{name}": (max(0.0, apex - BEFORE_M), min(circuit.length, apex + AFTER_M))
+        for name, _, _, apex, _ in circuit.corners
     }
 
 
@@ -285,5 +254,5 @@ def corner_at(circuit: Circuit, point: Mapping[str, object] | None) -> str:
     if not (isinstance(x, int | float) and isinstance(y, int | float) and circuit.corners):
         return ""
     place = int(np.argmin(np.linalg.norm(circuit.line - np.array([x, y]), axis=1)))
-    at = place / (len(circuit.line) - 1) * circuit.length
-    return f"T{circuit.corners[int(circuit.nearest_corner(at))][0]}"
+    along = place / (len(circuit.line) - 1) * circuit.length
+    return f"T{circuit.corners[int(circuit.nearest_corner(along))][0]}"

@@ -16,7 +16,7 @@ from pages.formula1.circuit import Circuit
 from pages.formula1.circuit_map import LINE, STATIONS, cursor
 from pages.formula1.comparison import KINDS, Between, Gain
 from pages.formula1.data import DriverReading, race_of
-from pages.formula1.map_labels import lay_out
+from pages.formula1.map_labels import SMALLEST_MAP, lay_out
 from pages.formula1.pairs import middles
 from pages.formula1.teams import LineStyle
 from pages.lab import Undecoded, View, together
@@ -111,12 +111,6 @@ def as_table(found: Between) -> pd.DataFrame:
 # ---- figures: differences that are not significant are pale ------------------------------------------------------------
 PALE = 0.35  # opacity where the difference is not significant
 PALEST = 0.7  # opacity of the smallest significant difference on the map
-SMALLEST_MAP = (300, 300)  # pixels; corner names that are clear here are clear on larger maps
-
-
-def who(gain: Gain) -> list[int]:
-    """Return the faster driver per part [P], significantly or not."""
-    return [int(mean < 0) for mean in gain.mean]
 
 
 def _strength(gain: Gain) -> npt.NDArray[np.float64]:
@@ -132,7 +126,7 @@ def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
         f"{plain(name)}<br>{codes[winner]} faster by {abs(mean):.3f} ± {margin:.3f} s/lap"
         + ("" if sure else "<br>could be chance")
         for name, winner, mean, margin, sure in zip(
-            gain.names, who(gain), gain.mean, gain.margin, gain.sure, strict=True
+            gain.names, gain.winners, gain.mean, gain.margin, gain.sure, strict=True
         )
     ]
 
@@ -140,7 +134,7 @@ def _hover_text(codes: tuple[str, str], gain: Gain) -> list[str]:
 def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, styles: Sequence[LineStyle]) -> Figure:
     """Draw the track coloured by the faster driver."""
     assert gain.edges is not None
-    winners = [styles[winner] for winner in who(gain)]
+    winners = [styles[winner] for winner in gain.winners]
     traces = draw_stretches(circuit, gain.edges, winners, _strength(gain), _hover_text(codes, gain))
     alt = (
         f"Map of {circuit.title} coloured by the faster driver, {codes[0]} or {codes[1]}, in {len(gain.names)} stretches: "
@@ -162,8 +156,8 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, styles: Sequence[LineSty
         note(f"{codes[0]} faster ▸", 1, 1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
              font={"size": 12, "color": styles[0].colour}),
     ]  # fmt: skip
-    colours = [styles[winner].colour for winner in who(gain)]
-    hatched = {"shape": ["/" if winner == 1 else "" for winner in who(gain)], "fillmode": "overlay", "size": 5}
+    colours = [styles[winner].colour for winner in gain.winners]
+    hatched = {"shape": ["/" if winner == 1 else "" for winner in gain.winners], "fillmode": "overlay", "size": 5}
     drawn: Dict = {
         "type": "bar", "orientation": "h", "y": places, "x": typed(gain.mean),
         "error_x": {"type": "data", "array": gain.margin.tolist(), "color": "$ink", "thickness": 1, "width": 2},

@@ -43,7 +43,7 @@ CIRCUITS = {
 
 
 @pytest.mark.parametrize("name", CIRCUITS)
-@pytest.mark.parametrize(("least", "height", "most"), circuit_map.WIDTHS)
+@pytest.mark.parametrize(("least", "height", "most"), map_labels.WIDTHS)
 @pytest.mark.parametrize("weights", [[1.0], [0.5, 0.3, 0.2]])
 def test_badges_overlap_nothing_on_the_map(name, least, height, most, weights):
     circuit = CIRCUITS[name]()
@@ -94,7 +94,7 @@ def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> circuit_ma
     distance = np.arange(circuit.n_bins) * circuit.length / circuit.n_bins
     return circuit_map.circuit_map(
         circuit, one_lap(circuit.position_at(distance), distance), states,
-        badges=circuit_map.badges(circuit, parts, all_of_them=False, most=circuit_map.MOST), title="VER, 56 laps",
+        badges=map_labels.badges(circuit, parts, most=map_labels.MOST), title="VER, 56 laps",
     )  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_simulated_circuits_match_the_real_ones(name, official):
 def test_circuit_without_corners_has_a_map():
     line = np.array([[0, 0], [500, 0], [500, 300], [0, 300], [0, 0]], np.float32)
     empty = Circuit("Ring", line, 1600.0, (), ())
-    sizes = circuit_map.widths(empty, (), 3, "AAA")
+    sizes = map_labels.widths(empty, (), 3, "AAA")
     assert [len(one["layout"]["annotations"]) for one in sizes] == [1] * 3
     assert map_labels.lay_out(empty, 500, 400).anchors.shape == (0, 2)
 

@@ -325,12 +325,6 @@ def test_link_to_an_earlier_tab_opens_compare():
     assert "f1-corners" in words(app)
 
 
-def test_link_with_model_settings_opens_states(feed):
-    app = visit(source="real", K="4")
-    assert one_of(app.query_params["view"]) == "States"
-    assert slider(app, "K").value == 4
-
-
 @pytest.mark.parametrize("tab", ["Compare", "Corners", "Laps", "Field"])
 def test_tab_without_states_starts_no_job(feed, tab):
     app = visit(view=tab)

@@ -318,3 +318,8 @@ def test_garbage_from_the_feed_is_reported(served, error):
 
     with raises(Reason.NO_LAPS, "makes no sense", type(error).__name__, "Try again later"):
         served(session=feed_session(load=fail))
+
+
+def test_unknown_compound_is_no_compound():
+    rows = feed_laps("1", 4).assign(Compound=["SOFT", "None", "TEST_UNKNOWN", None])
+    assert lap_table(rows).compound == ("SOFT", "", "", "")
