@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from html import escape
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ import streamlit as st
 from datasets.f1.differences import UNUSUAL, Differences, Habit, differences, find_habits
 from gdm_core.analysis.repeatable import FEWEST, RETURNS, RepeatableStates, repeatable_states
 from gdm_core.text import listed
+from gdm_core.trials import Trials
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import Figure
 from pages import lab
@@ -48,7 +48,8 @@ def request(race: Race, found: Between) -> tuple[Differences, Task] | None:
     if apart is None or len(won.pairs) < FEWEST:
         return None
     key = "differences", apart.trials.fingerprint
-    begin = partial(Task, partial(_fit, apart.trials), "Fitting 2 to 5 states to half of the pairs")
+    session = f"{live.visitor()}/{'/'.join(key)}"  # a thread does not know its visitor
+    begin = partial(Task, partial(_fit, apart.trials, session), "Fitting 2 to 5 states to half of the pairs")
     return apart, visitor_jobs().get(key, begin)
 
 
@@ -77,8 +78,8 @@ def tab(race: Race, found: Between) -> None:
         show(Habits(race, found, apart, task.value))
 
 
-def _fit(trials: Any, _: Task) -> RepeatableStates:
-    engine, session = live.panels.engine(), f"{live.visitor()}/differences/{trials.fingerprint}"
+def _fit(trials: Trials, session: str, _: Task) -> RepeatableStates:
+    engine = live.panels.engine()
     try:
         fitted: RepeatableStates = engine.submit(repeatable_states, trials, session=session).result()
         return fitted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from datasets.f1.corners import Corners
 from datasets.f1.time_won import MINISECTOR_M, By, Estimate, TimeWon
@@ -20,6 +22,7 @@ from pages.formula1.comparison import Between, Gain
 from pages.formula1.data import DriverReading
 from pages.formula1.selection import CAR_CHANNELS, Pick, Place, Selection
 from pages.formula1.teams import LineStyle
+from pages.lab import live
 from tests.support.drawn import record
 from tests.support.formula1_page import one_of, visit, words
 from tests.support.patience import patience_s
@@ -204,13 +207,25 @@ def test_driver_is_compared_with_himself(feed, way, how):
     assert not app.exception
 
 
-def test_differences_have_cards_that_add_up(feed):
-    app = visit(view="Differences")
+def _wait_for_differences(app: AppTest) -> None:
     until = time.monotonic() + patience_s()
     while "K = " not in words(app) and time.monotonic() < until:  # fits in a thread
         time.sleep(0.5)
         app.run()
     assert "K = " in words(app)
+
+
+def test_job_of_differences_belongs_to_its_visitor(feed, monkeypatch):
+    """Streamlit knows the visitor in the script's thread only; jobs of nobody end after a minute."""
+    in_task = []
+    monkeypatch.setattr(live, "visitor", lambda: in_task.append(threading.current_thread().name == "task") or "anna")
+    _wait_for_differences(visit(view="Differences"))
+    assert any(session.startswith("anna/differences/") for session in feed.forgotten)
+    assert not any(in_task)
+
+
+def test_differences_have_cards_that_add_up(feed):
+    _wait_for_differences(visit(view="Differences"))
     session = sessions.open_session(PLACE)
     race = data.open_race(Pick(PLACE, "FLT", "RGL", Selection("racing", CAR_CHANNELS)), session)
     found = pairs.usual(session, race.codes, race.pick.selection)
