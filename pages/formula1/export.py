@@ -25,7 +25,8 @@ from pages.formula1 import (
     time_gained,
 )
 from pages.formula1.comparison import Between
-from pages.formula1.data import DriverReading, Race, race_of, read
+from pages.formula1.data import Race
+from pages.formula1.driver_states import DriverReading, race_of, read
 from pages.lab import Undecoded, View
 from pages.ui import legend, shell
 

@@ -14,7 +14,7 @@ from gdm_core.engine import BulkView
 from gdm_core.engine.sweep import Record, Sweep
 from gdm_studio.plot import figures
 from pages import lab
-from pages.formula1.data import race_of
+from pages.formula1.driver_states import race_of
 from pages.lab import View, live
 from pages.lab import scores as rows
 from pages.lab.card import Rows

@@ -10,7 +10,7 @@ import streamlit as st
 
 from datasets.f1.driving import describe, proposed_names
 from gdm_studio.plot.figures.base import numbered
-from pages.formula1.data import race_of, read
+from pages.formula1.driver_states import race_of, read
 from pages.formula1.tables import table_with_csv
 from pages.lab import Undecoded, View
 from pages.lab.naming import StateNames

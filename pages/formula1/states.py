@@ -13,10 +13,11 @@ from gdm_core.text import plural
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of, numbered
 from pages import lab
-from pages.formula1 import circuit_map, data, map_labels, scores, state_names, teams, time_gained
+from pages.formula1 import circuit_map, map_labels, scores, state_names, teams, time_gained
 from pages.formula1.circuit import Circuit
 from pages.formula1.comparison import describe
-from pages.formula1.data import DriverReading, along_lap, race_of, read, standing
+from pages.formula1.data import along_lap
+from pages.formula1.driver_states import DriverReading, on_map, race_of, read, standing
 from pages.lab import Decoded, Undecoded, View, live, preview_figures
 from pages.lab.figures import matrix
 from pages.ui import controls, shell
@@ -175,7 +176,7 @@ def show_moment(circuit: Circuit, here: DriverReading | Undecoded) -> None:
 
 def name_states(view: View) -> View:
     """Return the view of the displayed race, with the names of its states."""
-    shown = data.standing(view)
+    shown = standing(view)
     return replace(shown, naming=state_names.naming(shown))
 
 
@@ -192,7 +193,7 @@ def tab(view: View) -> None:
     named = {} if view.state.result is None else {view.state.result.key: called}
     lab.picture(view, lambda now: make_panels(view, now, options, named))
     lab.preview(view, make_preview(view, options))
-    shown = data.on_map(shown, options.which)
+    shown = on_map(shown, options.which)
     with key, shell.made_for(view.made_for):
         shell.state_key(max(2, view.state.n_states or view.choice.n_states), called or None)
     scores.show_card(view)

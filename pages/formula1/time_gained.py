@@ -15,7 +15,7 @@ from pages.formula1 import teams
 from pages.formula1.circuit import Circuit
 from pages.formula1.circuit_map import LINE, STATIONS, cursor
 from pages.formula1.comparison import KINDS, Between, Gain
-from pages.formula1.data import DriverReading, race_of
+from pages.formula1.driver_states import DriverReading, race_of
 from pages.formula1.map_labels import SMALLEST_MAP, lay_out
 from pages.formula1.pairs import middles
 from pages.formula1.teams import LineStyle
@@ -66,7 +66,9 @@ def sentence(found: Between, reason: str = "") -> str:
     whole = found.won.whole
     winner, loser = found.names if whole.mean > 0 else found.names[::-1]
     size, wide = abs(float(whole.mean)), float(whole.margin)
-    if found.single:
+    if found.single and size < 0.0005:
+        text = f"{winner} and {loser} took the same time."
+    elif found.single:
         text = f"{winner} is {size:.3f} s faster than {loser}."
     elif whole.sure:
         text = f"{winner} is {size:.2f} s/lap faster than {loser} (±{wide:.2f})."

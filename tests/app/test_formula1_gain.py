@@ -19,7 +19,7 @@ from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import corners, data, differences, pairs, sessions, time_gained
 from pages.formula1.circuit import open_circuit
 from pages.formula1.comparison import Between, Gain
-from pages.formula1.data import DriverReading
+from pages.formula1.driver_states import DriverReading
 from pages.formula1.selection import CAR_CHANNELS, Pick, Place, Selection
 from pages.formula1.teams import LineStyle
 from pages.lab import live
