@@ -127,7 +127,7 @@ def _on_cells(session: Session, code: str, number: int, edges: Floats, channels:
     driver, clock = session.driver(code), lap_clock(session, code, number)
     assert clock is not None  # the pair was timed
     start = float(driver.laps.start[driver.laps.number == number][0])
-    sent, at = driver.raw, start + clock.seconds_at(edges)
+    sent, ends = driver.raw, start + clock.seconds_at(edges)
     found = []
     for name in channels:
         values = np.asarray(sent.channels[name], np.float64)
@@ -135,7 +135,7 @@ def _on_cells(session: Session, code: str, number: int, edges: Floats, channels:
         time, values = sent.time[good], values[good]
         if name == "brake":  # held until the next sample
             total = np.append(0.0, np.cumsum(np.diff(time) * values[:-1]))
-            found.append(np.diff(np.interp(at, time, total)) / np.diff(at))
+            found.append(np.diff(np.interp(ends, time, total)) / np.diff(ends))
         else:
-            found.append(np.interp((at[1:] + at[:-1]) / 2, time, values))
+            found.append(np.interp((ends[1:] + ends[:-1]) / 2, time, values))
     return np.column_stack(found)

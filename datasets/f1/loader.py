@@ -305,10 +305,10 @@ def schedule(year: int, deadline_s: float = 20.0, progress: Progress | None = No
             return stored[0]  # an old calendar is better than none
         if error.reason is not Reason.DEADLINE:
             raise
-        try:
+        with suppress(FeedError):
             _run(request | {"offline": True}, where, deadline_s, progress)
-        except FeedError:
-            raise error from None
+        if not path.is_file():
+            raise
     fresh = read_schedule(path)
     if fresh is None:
         raise FeedError(Reason.CRASHED, f"The {year} calendar could not be stored in {path.parent}. Try again.")

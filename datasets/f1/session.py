@@ -298,15 +298,15 @@ class Session:
     @cached_property
     def reference(self) -> ReferenceLap:
         """Return the fastest clean lap of the session, which defines distance along the lap."""
-        choices = [(_lap_ranks(driver), driver) for driver in self.drivers if driver.has_position]
-        best = min(((rank, driver) for ranks, driver in choices for rank in ranks), key=lambda c: c[0], default=None)
-        if best is None:
+        driven = [driver for driver in self.drivers if driver.has_position]
+        ranks = [(*rank, driver) for driver in driven for rank in _lap_ranks(driver)]
+        if not ranks:
             raise FeedError(
                 Reason.NO_LAPS,
                 f"{self.title}: no driver has a complete timed lap with position data, so distances along the lap "
                 "cannot be measured. Choose another session.",
             )
-        (*_, row), driver = best
+        *_, row, driver = min(ranks, key=lambda rank: rank[:4])
         return ReferenceLap.from_samples(
             driver.time, driver.position, driver.laps.start[row], driver.laps.end[row], where=self.title
         )
@@ -417,12 +417,9 @@ class ReferenceLap:
             raise DataError(
                 f"Positions have shape {xy.shape} or are not all finite; expected finite numbers [time, 2]."
             )
-        gap, nearest = self._tree.query(xy)  # [T], [T]
+        gap, index = self._tree.query(xy)  # [T], [T]
         if lap is not None:
-            nearest = self._by_progress(xy, np.asarray(lap), gap, nearest)
-        return self._refine(xy, nearest)
-
-    def _refine(self, xy: FloatArray, index: npt.NDArray[np.intp]) -> FloatArray:
+            index = self._by_progress(xy, np.asarray(lap), gap, index)
         ahead = ((xy - self.points[index]) * self._tangents[index]).sum(axis=1)
         along = index * self.spacing + np.clip(ahead, -self.spacing, self.spacing)
         wrapped = np.mod(along, self.length)
@@ -444,21 +441,13 @@ class ReferenceLap:
         if doubtful.size == 0:
             return nearest
         fixed = nearest.copy()
-        for part in np.array_split(doubtful, doubtful.size // 1000 + 1):  # bounds memory
-            other, far = self._nearest_within(xy[part], expected[part], window)
-            near = far <= gap[part] + NEAR_M
-            fixed[part[near]] = other[near]
-        return fixed
-
-    def _nearest_within(
-        self, xy: FloatArray, expected: FloatArray, window: float
-    ) -> tuple[npt.NDArray[np.intp], FloatArray]:
-        """Return index and distance of the nearest point within a window around `expected`."""
         grid = np.arange(len(self.points)) * self.spacing
-        far = np.hypot(xy[:, :1] - self.points[:, 0], xy[:, 1:] - self.points[:, 1])  # [n, M]
-        far[self._apart(grid[None], expected[:, None]) > window] = np.inf
-        index = far.argmin(axis=1)
-        return index, far[np.arange(len(xy)), index]
+        for part in np.array_split(doubtful, doubtful.size // 1000 + 1):  # bounds memory
+            far = np.hypot(*(xy[part, axis, None] - self.points[:, axis] for axis in (0, 1)))  # [n, M]
+            far[self._apart(grid, expected[part, None]) > window] = np.inf
+            near = far.min(axis=1) <= gap[part] + NEAR_M
+            fixed[part[near]] = far[near].argmin(axis=1)
+        return fixed
 
     def _apart(self, one: npt.NDArray[np.floating], other: FloatArray) -> npt.NDArray[np.floating]:
         """Return the distance between two positions along the closed lap."""

@@ -106,8 +106,15 @@ def to_trials(
     if labels not in LABELS:
         raise ConfigError(f"labels is {labels!r}; it must be one of {', '.join(map(repr, LABELS))}.")
     numbers = chosen_laps(session, person.code, laps, drop)
-    options = (names, preset, standardise, int(emission_seed), int(noise_seed))
-    other = () if labels == LABELS[0] else (labels,)  # recipes omit the default
+    # Recipes omit the default labels.
+    options = (
+        names,
+        preset,
+        standardise,
+        int(emission_seed),
+        int(noise_seed),
+        *([labels] if labels != LABELS[0] else []),
+    )
     trials = []
     for number, (time, lap, values) in sample_laps(person, numbers, names, step_s):
         position = np.column_stack([values["X"], values["Y"]])  # [T, 2]
@@ -131,7 +138,7 @@ def to_trials(
             name=f"{person.code} lap {lap[0]}" if lap[0] == lap[-1] else f"{person.code} laps {lap[0]}-{lap[-1]}",
         )
         if session.recipe:
-            trial = with_recipe(f"{session.recipe}, {(person.code, numbers, number, step_s, *options, *other)}", trial)
+            trial = with_recipe(f"{session.recipe}, {(person.code, numbers, number, step_s, *options)}", trial)
         trials.append(trial)
     if not trials:
         raise FeedError(
@@ -215,13 +222,12 @@ def _labels(
     kind: str,
 ) -> npt.NDArray[np.int64] | None:
     """Return [T] labels, or None if unavailable."""
+    distance = lap_distance(session, position, lap)
     if kind == "activities":
         sent = [name for name in ("throttle", "brake") if name in driver.available_channels]
-        pedals: dict[str, npt.NDArray[np.float32]] = {name: _resample(driver, name, slice(None), time) for name in sent}
-        return activities(pedals, curvature_along(session, lap_distance(session, position, lap)))
-    if len(session.corners) < 2:
-        return None
-    return segment_of(session.corners, lap_distance(session, position, lap))
+        pedals: dict[str, npt.ArrayLike] = {name: _resample(driver, name, slice(None), time) for name in sent}
+        return activities(pedals, curvature_along(session, distance))
+    return segment_of(session.corners, distance) if len(session.corners) > 1 else None
 
 
 # ---- activities and segments of samples -----------------------------------------------------------------------------

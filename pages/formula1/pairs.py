@@ -164,8 +164,8 @@ def _of_two_laps(race: Race) -> Between | None:
         order = list(timed)
         second = side == "b" and race.train.code == race.test.code and len(order) > 1
         first = order[1] if second else next(iter(order), "")
-        among = f"{laps.code}-{race.pick.selection.laps}-{race.pick.place}"
-        lap = choose_one(f"Lap of {laps.code}", f"lap-{side}", timed, first, "Fastest first.", options_key=among)
+        in_key = f"{laps.code}-{race.pick.selection.laps}-{race.pick.place}"
+        lap = choose_one(f"Lap of {laps.code}", f"lap-{side}", timed, first, "Fastest first.", options_key=in_key)
         if not lap:
             return None
         numbers.append(int(lap))

@@ -43,8 +43,8 @@ def gains_of(
 def in_states(circuit: Circuit, won: TimeWon, drivers: Sequence[DriverReading], names: Sequence[str]) -> Gain:
     """Distribute the delta over states by their mean proportions at each distance."""
     mean = np.mean([driver.average(circuit) for driver in drivers], axis=0)  # [bins, K]
-    at = (np.arange(circuit.n_bins) + 0.5) * circuit.length / circuit.n_bins
-    here = np.column_stack([np.interp(middles(circuit, won), at, share, period=circuit.length) for share in mean.T])
+    bins = (np.arange(circuit.n_bins) + 0.5) * circuit.length / circuit.n_bins
+    here = np.column_stack([np.interp(middles(circuit, won), bins, share, period=circuit.length) for share in mean.T])
     here /= here.sum(axis=1, keepdims=True)
     shown = names if len(names) == mean.shape[1] else [f"S{k + 1}" for k in range(mean.shape[1])]
     return Gain.from_estimate(won.sum_parts(here), shown)
