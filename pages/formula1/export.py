@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,14 +49,16 @@ def export(view: View) -> None:
     drivers = lab.together(both)
     named, found = state_names.names(view), state_names.profiles(view)
     drawn, tables = field_files(race)
-    compared = [] if race.found is None else [files(race, race.found) for files in (comparison_files, habit_files)]
+    compared = []
+    if race.found is not None:
+        pairs = replace(race.found, gains=time_gained.gains_of(view, race.found, drivers, list(here.names)))
+        compared = [files(race, pairs) for files in (comparison_files, habit_files)]
     for figures, more in (lap_files(race), *compared):
         drawn, tables = drawn | figures, tables | more
-    by_part = time_gained.exported(view, race.found, drivers, list(here.names))
     lab.show_export(
         view,
         here,
-        lambda _: state_figures(race, drivers, list(here.names)) | by_part | drawn | scores.exported(view),
+        lambda _: state_figures(race, drivers, list(here.names)) | drawn | scores.exported(view),
         after=[f"names = {named!r}  # of the columns of states"] if named else [],
         tables=tables if found.empty else tables | {"State profiles": lambda: state_names.in_numbers(found, named)},
     )
@@ -85,7 +88,7 @@ def state_figures(race: Race, drivers: Sequence[DriverReading], names: list[str]
 
 def comparison_files(race: Race, found: Between) -> tuple[Figures, Tables]:
     """Return the files of Compare and Corners."""
-    drawn: Figures = {"Picture to share": lambda: share.draw(race, found)}
+    drawn: Figures = {"Picture to share": lambda: share.draw(race, found), **time_gained.exported(race, found)}
     tables: Tables = {"Time gained": partial(time_gained.as_table, found)}
     if len(traces := compare.traces(race, found)) == 2:
         drawn["Telemetry"] = lambda: compare.draw_telemetry(race, found, traces, tuple(telemetry.PANELS))

@@ -15,6 +15,7 @@ from pages.formula1 import teams
 from pages.formula1.circuit import Circuit
 from pages.formula1.circuit_map import LINE, STATIONS, cursor
 from pages.formula1.comparison import KINDS, Between, Gain
+from pages.formula1.data import Race
 from pages.formula1.driver_states import DriverReading, race_of
 from pages.formula1.map_labels import SMALLEST_MAP, lay_out
 from pages.formula1.pairs import middles
@@ -87,17 +88,15 @@ def faster(found: Between, gain: Gain, part: int) -> str:
     return f"{who} {abs(gain.mean[part]):.3f} s (±{gain.margin[part]:.3f}){unsure}"
 
 
-def exported(
-    view: View, found: Between | None, drivers: Sequence[DriverReading], names: Sequence[str]
-) -> dict[str, Callable[[], Figure]]:
+def exported(race: Race, found: Between) -> dict[str, Callable[[], Figure]]:
     """Return the figures of the comparison for export."""
-    race = race_of(view)
-    if found is None:
-        return {}
-    codes, gains = found.names, gains_of(view, found, drivers, names)
-    styles = teams.line_styles(race.session, found.codes)
-    by_part = {f"Delta by {kind}": partial(bars, codes, gains[kind], kind, styles) for kind in KINDS if kind in gains}
-    return {"Delta on the map": lambda: gain_map(race.circuit, codes, gains["minisector"], styles)} | by_part
+    codes, styles = found.names, teams.line_styles(race.session, found.codes)
+    by_part = {
+        f"Delta by {kind}": partial(bars, codes, gain, kind, styles)
+        for kind, gain in found.gains.items()
+        if kind in KINDS
+    }
+    return {"Delta on the map": lambda: gain_map(race.circuit, codes, found.gains["minisector"], styles)} | by_part
 
 
 def as_table(found: Between) -> pd.DataFrame:

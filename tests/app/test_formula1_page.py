@@ -15,6 +15,7 @@ from datasets.formula1 import FeedError, Reason
 from gdm_core import GDM
 from gdm_core.analysis.state_scores import majority_map, mapped_accuracy
 from gdm_core.engine.results import from_levels
+from pages import lab
 from pages.formula1 import data, sessions
 from pages.formula1.controls import FIFTH
 from pages.formula1.selection import CAR_CHANNELS, Selection
@@ -265,6 +266,13 @@ def test_goal_and_channels_change_the_fit(feed):
 
 
 # ---- exports --------------------------------------------------------------------------------------------------------
+def test_exported_delta_has_the_states_of_the_page(monkeypatch):
+    tables = {}
+    monkeypatch.setattr(lab, "show_export", lambda *shown, **more: tables.update(more["tables"]))
+    visit(view="Export")
+    assert {"Corner", "Minisector", "State"} <= set(tables["Time gained"]()["Delta by"])
+
+
 @pytest.mark.bulk
 def test_every_figure_can_be_exported():
     app = visit(view="Export", K="4")  # K = 3 has a precomputed result
