@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
 from datasets.f1 import loader
-from datasets.f1.loader import Event
 from datasets.f1.race import simulate_race
 from datasets.f1.session import FeedError, Reason, Session
 from gdm_core.errors import GdmError
@@ -24,34 +24,24 @@ LOADS = Jobs(MAX_KEPT)  # visitors share loads of the same session
 
 def request_calendar(year: int) -> Task:
     """Load the events of a season in a background thread."""
-
-    def read(load: Task) -> tuple[Event, ...]:
-        return loader.schedule(year, deadline_s=CALENDAR_DEADLINE_S, progress=_report_to(load))
-
-    return _request(year, read)
+    return _request(year, lambda report, _: loader.schedule(year, deadline_s=CALENDAR_DEADLINE_S, progress=report))
 
 
 def request_session(place: Place) -> Task:
     """Load a session in a background thread."""
-
-    def read(load: Task) -> Session:
-        where, report = (place.year, place.event, place.name), _report_to(load)
-        return loader.load_session(*where, deadline_s=DEADLINE_S, progress=report, cancel=load.cancelled)
-
-    return _request(place, read)
+    where = place.year, place.event, place.name
+    return _request(
+        place, lambda report, cancel: loader.load_session(*where, deadline_s=DEADLINE_S, progress=report, cancel=cancel)
+    )
 
 
-def _request(what: Place | int, read: Callable[[Task], Any]) -> Task:
-    task: Task = LOADS.get((what,), lambda: Task(read, explain=_crashed))
+def _request(what: Place | int, read: Callable[[loader.Progress, threading.Event], Any]) -> Task:
+    def load(task: Task) -> Any:
+        return read(lambda share, text: task.report(text, share), task.cancelled)
+
+    crashed = FeedError(Reason.CRASHED, "Loading stopped unexpectedly. See the server's log.")
+    task: Task = LOADS.get((what,), lambda: Task(load, explain=lambda _: crashed))
     return task
-
-
-def _report_to(load: Task) -> Callable[[float, str], None]:
-    return lambda share, text: load.report(text, share)
-
-
-def _crashed(error: Exception) -> FeedError:
-    return FeedError(Reason.CRASHED, "Loading stopped unexpectedly. See the server's log.")
 
 
 def is_requested(place: Place) -> bool:
