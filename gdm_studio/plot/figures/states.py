@@ -379,6 +379,7 @@ def usage(
     values = _value_labels([f"{s:.0%}" if s >= 0.005 or s == 0 else "<1%" for s in share])
     axes: Dict = {"xaxis": bare(range=[0, top], fixedrange=True), "yaxis": rows_axis(titles, autorange="reversed")}
     place: Dict = {"bargap": 0.28, "shapes": marks, "annotations": values, "margin": VALUES_MARGIN}
+    place |= {"minreducedwidth": 24}  # room for long names in a narrow panel
     alt = f"Occupancy of states: {', '.join(words)}."
     return figure([bars], caption, alt, height or 30 + 26 * len(share), **axes, **place)
 
