@@ -9,12 +9,6 @@ const FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif";
 
 const SCALE = ((MM / 25.4) * DPI) / WIDTH; // of a PNG
 
-// Returns the bytes of a figure as SVG or PNG.
-export async function render(figure, surface, format) {
-  const [svg, png] = await renderBoth(figure, surface);
-  return format === "png" ? png : svg;
-}
-
 // Returns promises of the bytes as SVG and PNG, drawn once. `refit` returns changes of the layout for a width, if any.
 export async function renderBoth({ data, layout, height, refit }, surface) {
   const changes = refit?.(WIDTH);

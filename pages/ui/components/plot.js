@@ -4,7 +4,7 @@
 import { onMessage } from "./channel.js";
 import { overUndecided } from "./colours.js";
 import { linkCursor } from "./cursor.js";
-import { download, render } from "./figure_files.js";
+import { download, renderBoth } from "./figure_files.js";
 import { loadPlotly } from "./plotly.js";
 import { clearStates } from "./states_canvas.js";
 
@@ -95,8 +95,8 @@ function build(parent) {
 }
 
 async function save({ data, layout, gdm }, format, filename) {
-  const figure = { data, layout, height: layout.height, refit: gdm.refit };
-  download(await render(figure, gdm.tokens.surface, format), `${filename}.${format}`);
+  const [svg, png] = await renderBoth({ data, layout, height: layout.height, refit: gdm.refit }, gdm.tokens.surface);
+  download(await (format === "png" ? png : svg), `${filename}.${format}`);
 }
 
 function configuration(view, options) {
