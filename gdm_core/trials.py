@@ -52,6 +52,7 @@ def _freeze_arrays(value: Any) -> None:
             _freeze_arrays(part)
 
 
+_ALONG_TIME = ("y", "labels", "position", "segments", "states")
 _MAX_SKIPPED = 0.05  # share of steps of an integer index that may skip rows
 _PROBED_STEPS, _PROBED_VALUES = 20_000, 2_000_000
 _DETAIL = 0.01  # largest acceptable rounding, relative to the usual step between samples
@@ -209,10 +210,7 @@ class Trial:
     def slice(self, start: int, stop: int) -> Trial:
         """Return the samples start..stop-1 as a trial."""
         start, stop, _ = slice(start, stop).indices(self.n_samples)
-        parts: dict[str, Any] = {
-            key: None if (value := getattr(self, key)) is None else value[start:stop]
-            for key in ("y", "labels", "position", "segments", "states")
-        }
+        parts = {key: value[start:stop] for key in _ALONG_TIME if (value := getattr(self, key)) is not None}
         return replace(self, **parts, start_seconds=self.start_seconds + start / self.rate_hz)
 
     @cached_property
@@ -223,7 +221,7 @@ class Trial:
             digest.update(repr(("recipe", self.recipe, self.y.shape)).encode())
             return digest.hexdigest()
         digest.update(repr((self.rate_hz, self.channels)).encode())
-        for key in ("y", "labels", "position", "segments", "states"):
+        for key in _ALONG_TIME:
             value = getattr(self, key)
             digest.update(key.encode())
             if value is not None:

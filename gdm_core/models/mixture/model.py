@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -68,24 +68,14 @@ class GDMMixtureConfig(SoftConfig):
     )
     n_samples: int = parameter(1, "Posterior samples per training step.", whole())
     batch_size: int = parameter(8192, "Samples per training step.", whole(512))
-    n_hidden: int = parameter(32, "Hidden units of the posterior.", whole())
 
     @property
     def two_levels(self) -> GDMConfig:
         """Return the 2-level model from which a fit starts."""
-        return GDMConfig(
-            n_states=self.n_states,
-            n_latent=self.n_latent,
-            temperature=self.temperature,
-            stickiness=self.stickiness,
-            posterior="window" if self.posterior == "previous" else self.posterior,
-            lasting=False,
-            stickiness_scale=1.0,
-            n_steps=_START_STEPS,
-            n_hidden=self.n_hidden,
-            seed=self.seed,
-            device="cpu",
-        )
+        shared: dict[str, Any] = {one.name: getattr(self, one.name) for one in dataclasses.fields(SoftConfig)}
+        posterior = "window" if self.posterior == "previous" else self.posterior
+        own = {"lasting": False, "stickiness_scale": 1.0, "n_steps": _START_STEPS, "device": "cpu"}
+        return GDMConfig(**shared | own, posterior=posterior)
 
     @property
     def own_steps(self) -> int:

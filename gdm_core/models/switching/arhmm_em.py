@@ -66,13 +66,8 @@ class ScoreSeries:
             np.concatenate([gap_lengths(np.asarray(np.isnan(one).all(axis=1))) for one in ys])[:-1] > LONGEST_GAP
         )
         age = np.arange(len(y)) - np.maximum.accumulate(np.where(begins, np.arange(len(y)), 0))
-        columns = [x]
-        for lag in range(1, lags + 1):
-            before = np.zeros_like(x)
-            before[lag:] = x[:-lag]
-            before[age < lag] = 0.0
-            columns.append(before)
-        joint = np.concatenate([*columns, np.ones((len(y), 1))], axis=1)
+        before = (np.where((age >= lag)[:, None], np.roll(x, lag, axis=0), 0.0) for lag in range(1, lags + 1))
+        joint = np.concatenate([x, *before, np.ones((len(y), 1))], axis=1)
         observed = np.isfinite(y)
         full: Bool = np.asarray(observed.all(axis=1))
         rows = np.flatnonzero(observed.any(axis=1) & ~full)

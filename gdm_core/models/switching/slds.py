@@ -117,8 +117,7 @@ class SLDS(SwitchingModel[em.SLDSParameters]):
 def from_autoregression(algorithm: em.LaplaceEM, start: ARParameters) -> em.SLDSParameters:
     """Return the same dynamics, with observation noise moved to the emission."""
     scores, observed = algorithm.scores.series.scores, algorithm.observed
-    y = observed.y if observed.mask is None else np.where(observed.mask > 0, observed.y, np.nan)
-    filled = np.concatenate([scores.factors.fill(part) for part in np.split(y, np.flatnonzero(observed.starts)[1:])])
+    filled = np.concatenate([scores.factors.fill(part) for part in observed.split()])
     residual = filled - scores.expand(scores.project(filled))
     n_channels, d = scores.basis.shape
     floor = 1e-4 if n_channels == d else 1e-6
