@@ -31,9 +31,7 @@ _NODES_BELOW, _NODES_ABOVE = 18.0, 9.0
 MOMENT_ELEMENTS = 2_000_000
 
 
-def gumbel(
-    shape: tuple[int, ...] | torch.Size, generator: torch.Generator, dtype: torch.dtype = torch.float32
-) -> Tensor:
+def gumbel(shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
     """Sample standard Gumbel noise."""
     noise = torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
     # -log(1 - u) is exponential; in float32, u has steps of 2^-24, and half a step replaces zero.

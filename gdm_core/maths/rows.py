@@ -17,6 +17,7 @@ from torch import Tensor
 from gdm_core.arrays import Array, Float, Values
 from gdm_core.maths.gaps import interpolate_gaps, stretches
 
+Fill = Callable[[Values], Values]
 _STRETCHES = 4  # of an excerpt
 
 
@@ -90,10 +91,7 @@ class Rows:
 
 
 def make_rows(
-    ys: list[Values],
-    device: torch.device,
-    dtype: torch.dtype = torch.float32,
-    fill: Callable[[Values], Values] = interpolate_gaps,
+    ys: list[Values], device: torch.device, dtype: torch.dtype = torch.float32, fill: Fill = interpolate_gaps
 ) -> Rows:
     """Return the rows of standardised trials [T, N]; `fill` estimates the missing entries of a trial."""
 

@@ -61,7 +61,7 @@ class Online:
     """Infers the states of a recording while it is made; `StateModel.online` creates one.
 
     lag               samples between a sample and its result
-    ignores_outliers  values far from the previous ones count as missing
+    ignore_outliers   values far from the previous ones count as missing
     repeats           repeated values of the training data; repeated rows are not counted and change nothing
     """
 
@@ -71,12 +71,12 @@ class Online:
         scaler: Scaler,
         n_states: int,
         lag: int,
-        ignores_outliers: bool = False,
-        repeats: Repeats | None = None,
+        ignore_outliers: bool,
+        repeats: Repeats | None,
     ) -> None:
         self._reader, self._scaler, self._n_states, self.lag = reader, scaler, n_states, lag
         self.n_seen = 0
-        self._recent: deque[Values] | None = deque(maxlen=REACH) if ignores_outliers else None
+        self._recent: deque[Values] | None = deque(maxlen=REACH) if ignore_outliers else None
         self._window: deque[tuple[Candidates, Float]] = deque(maxlen=lag + 1)  # with the weights [B] of the filter
         self._new_values = None if repeats is None else NewValues(repeats)
         self._moment = Moment(-1 - lag, np.full(n_states, np.nan, np.float32))

@@ -88,6 +88,6 @@ def test_candidates_of_degenerate_paths_are_states(x):
 def test_short_fit_finds_lasting_states():
     (trial,) = regimes.simulate("variances", 1500, seed=3)
     y = Scaler.from_trials([trial]).apply(trial.y)
-    states = find_lasting_states([y[:700], y[700:]], n_states=3, n_latent=2)
+    states = find_lasting_states([y[:700], y[700:]], 3, 2, seed=0, noise_floor=None)
     assert matched_accuracy(states.argmax(axis=1), trial.labels) > 0.98
     np.testing.assert_allclose(states.sum(axis=1), 1)

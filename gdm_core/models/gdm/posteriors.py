@@ -75,10 +75,8 @@ class PosteriorNetwork(nn.Module, ABC):
         return log_sample(base, temperature, noise), base.expand_as(noise)
 
     @abstractmethod
-    def start(
-        self, past: Tensor, features: Tensor, member: Tensor, move_scale: Tensor, generator: torch.Generator
-    ) -> None:
-        """Start from observations [R, N], `step_features` [R, 2 D] and clusters [R, K]."""
+    def start(self, past: Tensor, features: Tensor, member: Tensor, scale: Tensor, generator: torch.Generator) -> None:
+        """Start from observations [R, N], `step_features` [R, 2 D], clusters [R, K] and the scale [D] of steps."""
 
     @torch.no_grad()
     def start_random(self, generator: torch.Generator) -> None:
@@ -101,9 +99,7 @@ class LinearPosterior(PosteriorNetwork):
     def forward(self, rows: Rows, x: Tensor) -> Tensor:
         return torch.addmm(self.bias, rows.past, self.weight)
 
-    def start(
-        self, past: Tensor, features: Tensor, member: Tensor, move_scale: Tensor, generator: torch.Generator
-    ) -> None:
+    def start(self, past: Tensor, features: Tensor, member: Tensor, scale: Tensor, generator: torch.Generator) -> None:
         _start_linear(self.weight, self.bias, past, member, every_state=True)
 
 
@@ -184,10 +180,8 @@ class WindowPosterior(PosteriorNetwork):
         """Return the inputs [R, M] of the hidden units."""
         return torch.addmm(self.hidden_bias, features, self.hidden_weight)
 
-    def start(
-        self, past: Tensor, features: Tensor, member: Tensor, move_scale: Tensor, generator: torch.Generator
-    ) -> None:
-        self.move_scale.copy_(move_scale)
+    def start(self, past: Tensor, features: Tensor, member: Tensor, scale: Tensor, generator: torch.Generator) -> None:
+        self.move_scale.copy_(scale)
         _start_linear(self.weight, self.bias, features, member)
         self.start_networks(generator)
 

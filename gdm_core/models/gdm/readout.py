@@ -31,7 +31,7 @@ _HALO = 24  # rows of overlap; its error shrinks by more than half per row
 _FILTER_DRAWS = 32
 _PIECE_PATHS = 8_000  # in memory at a time, to fit the processor's cache
 
-_UNKNOWN: Array = np.zeros(0, np.float32)
+_NONE: Array = np.zeros(0, np.float32)
 
 
 class Readout(NamedTuple):
@@ -120,7 +120,7 @@ def read_out(
     """
     view, noise = module.view(rows), even_noise(module, n_samples, moved)
     piece = max(_HALO, PIECE_ELEMENTS // n_samples**2)
-    bounds, means, before = [], [np.zeros((0, module.n_states), np.float32)], _UNKNOWN
+    bounds, means, before = [], [np.zeros((0, module.n_states), np.float32)], _NONE
     for begin in range(0, len(rows), piece):
         end = min(begin + piece, len(rows))
         head, tail = max(0, begin - 1), min(len(rows), end + _HALO) if states else end
@@ -134,9 +134,7 @@ def read_out(
     return Readout(*(torch.as_tensor(np.concatenate(parts)).to(view.posterior) for parts in (bounds, means)))
 
 
-def find_candidates(
-    module: GdmModule, rows: Rows, view: RowsView, noise: Noise, before: Array = _UNKNOWN
-) -> Candidates:
+def find_candidates(module: GdmModule, rows: Rows, view: RowsView, noise: Noise, before: Array = _NONE) -> Candidates:
     """Return the candidates of rows; `before` [S] are the weights of the first row if they are known."""
     logits, linked = _floats(view.posterior), _linked(rows)
     z = readout.draw(logits, noise.logs, np.float32(module.config.temperature))

@@ -49,9 +49,7 @@ class _Solve(torch.autograd.Function):
     """Solve for (J^-1 h, J^-1 (h + e), log |J|); the second is a draw if e ~ N(0, J)."""
 
     @staticmethod
-    def forward(
-        ctx: Any, diagonal: Tensor, below: Tensor, linear: Tensor, noise: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, diagonal: Tensor, below: Tensor, linear: Tensor, noise: Tensor) -> tuple[Tensor, ...]:
         path = GaussianPath(*(part.numpy(force=True) for part in (diagonal, below, linear)))
         both = np.stack([path.linear, path.linear + noise.numpy(force=True)], -1)  # [R, D, 2]
         ctx.path, ctx.solved = path, path.solve(both)
@@ -256,9 +254,7 @@ def determined_path(drive: Drive) -> Tensor:
 
 
 # ---- bounds -----------------------------------------------------------------------------------------------------
-def _likelihood_and_path(
-    module: MixtureModule, rows: Rows, z: Tensor, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def _fit_and_path(module: MixtureModule, rows: Rows, z: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return the sum of log p(y | z) over samples, and a draw of x [S, R, D] for each."""
     drive, samples = module.drive(z, rows), module.information(rows)
     if module.deterministic:
@@ -278,7 +274,7 @@ def mixture_elbo(module: MixtureModule, rows: Rows, noise: Tensor, generator: to
     exact  divergences by quadrature, for reports; otherwise from one draw each, for training
     """
     z, posterior = module.sample_posterior(rows, noise)
-    fit, x = _likelihood_and_path(module, rows, z, generator)
+    fit, x = _fit_and_path(module, rows, z, generator)
     prior = module.prior_logits(x, z, rows)
     weights = torch.log_softmax(-noise, -1)
     divergence = gumbel_softmax_kl(posterior, prior) if exact else sampled_kl(prior - posterior, weights)

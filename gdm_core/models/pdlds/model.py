@@ -1,7 +1,5 @@
 """Probabilistic decomposed linear dynamical systems (p-dLDS).
 
-    l_t ~ N(l_{t-1} + sum_k c_tk (A_k l_{t-1} + a_k), Q)      b_t ~ N(b_{t-1}, S)      y_t ~ N(C (l_t + b_t) + d, diag(R))
-
 K dynamic operators are mixed by coefficients c_t that change smoothly with rare jumps; the latent path is the sum of fast
 dynamics l and a slow offset b. After Chen, Mudrik and Charles (NeurIPS 2024), with a likelihood that has an exact lower
 bound: see `gdm_core.models.pdlds.em`.

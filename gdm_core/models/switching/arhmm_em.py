@@ -273,9 +273,7 @@ class ArhmmEM(EM[ARParameters, EStep]):
         return few.choose([first, other], -CLEAR_GAIN if lasts else CLEAR_GAIN)[0]
 
 
-def find_lasting_states(
-    ys: list[Values], n_states: int, n_latent: int, seed: int = 0, noise_floor: Float | None = None
-) -> Float:
+def find_lasting_states(ys: list[Values], n_states: int, n_latent: int, seed: int, noise_floor: Float | None) -> Float:
     """Return the states [T, K] of a short fit of a sticky model, concatenated over trials.
 
     It starts from the best of several clusterings except that of steps. Long recordings are fitted by an excerpt.

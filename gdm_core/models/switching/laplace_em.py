@@ -17,6 +17,7 @@ from gdm_core.arrays import Bool, Float, Values
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, add_joint_steps
+from gdm_core.maths.hmm import ChainPosterior
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.em import EM, settle
 from gdm_core.models.switching.arhmm_em import ArhmmEM, ARParameters
@@ -38,7 +39,7 @@ class SLDSParameters(ARParameters):
 class SLDSPosterior:
     """q(z), q(x) and the bound they reach."""
 
-    chain: hmm.ChainPosterior
+    chain: ChainPosterior
     x: GaussianPath
     chain_entropy: float
     elbo: float
@@ -77,7 +78,7 @@ class Terms:
         moves = p.transitions.expected(x.mean, x.variance)
         return cls(dynamics_table(x, p.dynamics, observed.starts), moves, path_terms(observed, p, x))
 
-    def under(self, chain: hmm.ChainPosterior, p: SLDSParameters, starts: Bool) -> float:
+    def under(self, chain: ChainPosterior, p: SLDSParameters, starts: Bool) -> float:
         """Return the expectation of the table, the transitions and the initial distribution under q(z)."""
         total = float(np.vdot(chain.states, self.table)) + expected_log_probability(self.moves, chain)
         return total + float(chain.states[starts].sum(axis=0) @ p.transitions.log_initial)
@@ -92,7 +93,7 @@ def infer_states(observed: Observed, p: SLDSParameters, x: GaussianPath, terms: 
 
 
 # ---- q(x) -------------------------------------------------------------------------------------------------------
-def quadratic_part(observed: Observed, p: SLDSParameters, chain: hmm.ChainPosterior) -> GaussianPath:
+def quadratic_part(observed: Observed, p: SLDSParameters, chain: ChainPosterior) -> GaussianPath:
     """Return the part of E_q(z)[log p(x, z, y)] that is quadratic in x: all but recurrent transitions."""
     diagonal, linear = p.emission.information(observed)
     _add_starts(observed, p, diagonal, linear)
@@ -112,7 +113,7 @@ def _add_starts(observed: Observed, p: SLDSParameters, diagonal: Float, linear: 
 
 
 def log_joint(
-    quadratic: GaussianPath, p: SLDSParameters, chain: hmm.ChainPosterior, x: Float
+    quadratic: GaussianPath, p: SLDSParameters, chain: ChainPosterior, x: Float
 ) -> tuple[float, Float, Float]:
     """Return E_q(z)[log p(x, z, y)] at a path x [T, D], its gradient and the recurrent part of its negative Hessian."""
     pushed = quadratic.times(x)
@@ -124,9 +125,7 @@ def log_joint(
     return value + extra, gradient + slope, curve
 
 
-def laplace(
-    quadratic: GaussianPath, p: SLDSParameters, chain: hmm.ChainPosterior, x: Float, steps: int
-) -> GaussianPath:
+def laplace(quadratic: GaussianPath, p: SLDSParameters, chain: ChainPosterior, x: Float, steps: int) -> GaussianPath:
     """Return the Gaussian at the mode of q(x), found by Newton's method with a line search."""
     if not p.transitions.recurrent:
         return quadratic

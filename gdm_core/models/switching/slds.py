@@ -1,8 +1,6 @@
-"""Switching linear dynamical systems, with and without recurrent transitions.
+"""Switching linear dynamical systems, with and without recurrent transitions (`laplace_em` has the equations).
 
-    x_t ~ N(A_z x_{t-1} + b_z, Q_z)        y_t ~ N(C x_t + d, diag(R))
-
-Fitted by Laplace-EM, which starts from an autoregressive HMM on principal-component scores.
+They are fitted by Laplace-EM, which starts from an autoregressive HMM on principal-component scores.
 """
 
 from __future__ import annotations
