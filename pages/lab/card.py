@@ -109,7 +109,8 @@ def _make_content(view: View, rows_of: Rows) -> CardContent:
         status = f"Scoring {done}/{total}: {part}" if part else ""
         html = card.scores_html(list(every.values()), awaited=awaited, status=status)
     elif rows and scored is not None and scored.trials.fingerprint == view.dataset.train.fingerprint:
-        earlier = _describe_earlier(view.spec, scored)
+        other_measure = scored.measure.words if scored.measure != view.spec.measure else ""
+        earlier = scored.describe_changes(view.spec) or other_measure or "other settings"
         meanwhile = "" if view.state.fitting else _describe_wait(view, query)
         html = card.scores_html(rows, earlier=earlier, meanwhile=meanwhile)
     else:  # numbers of other data would mislead
@@ -132,13 +133,12 @@ def with_rival(rows: list[Score], bound: float | None) -> list[Score]:
     """Return rows in which the ELBO is also compared with the rival, as in Suggest settings."""
     if bound is None:
         return rows
-    made = []
-    for row in rows:
-        if row.name == BOUND and (row.line is None or bound > row.line):
-            others = [*([] if row.line is None else [(row.line_name, row.line)]), *row.others]
-            row = replace(row, line=bound, line_name=TITLES[RIVAL], others=others, ahead=None)
-        made.append(row)
-    return made
+    return [
+        replace(row, line=bound, line_name=TITLES[RIVAL], others=row.references, ahead=None)
+        if row.name == BOUND and (row.line is None or bound > row.line)
+        else row
+        for row in rows
+    ]
 
 
 def other_seeds(view: View) -> list[Mapping[str, Any]]:
@@ -191,12 +191,6 @@ def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
             over = " and ".join([*([row.over] if row.over else []), f"{len(gains)} seeds"])
             made.append(replace(row, spread=spread, ahead=float(np.mean(gains)), over=over))
     return made
-
-
-def _describe_earlier(now: PageSpec, before: PageSpec) -> str:
-    """Return the settings of the earlier result that differ from the requested ones."""
-    other_measure = before.measure.words if before.measure != now.measure else ""
-    return before.describe_changes(now) or other_measure or "other settings"
 
 
 def _describe_wait(view: View, query: live.Query) -> str:
