@@ -53,7 +53,7 @@ def test_plotly_is_loaded_once_and_not_on_home(visit):
             return
         if response.url.startswith("http") and response.from_service_worker is False:
             own[response.url] = int(response.headers.get("content-length", 0))
-        if "plotly.min.js" in response.url:
+        if "plotly-cartesian" in response.url:
             cached.append(response.headers.get("content-encoding", ""))
 
     opened.page.on("response", note)
@@ -64,13 +64,13 @@ def test_plotly_is_loaded_once_and_not_on_home(visit):
     opened.ready()
     assert cached == ["gzip"]
     again = opened.page.evaluate(
-        "performance.getEntriesByType('resource').filter((e) => e.name.includes('plotly.min')).length"
+        "performance.getEntriesByType('resource').filter((e) => e.name.includes('plotly-cartesian')).length"
     )
     assert again == 1
     opened.page.reload()
     opened.ready()
     transferred = opened.page.evaluate(
-        "performance.getEntriesByType('resource').find((e) => e.name.includes('plotly.min')).transferSize"
+        "performance.getEntriesByType('resource').find((e) => e.name.includes('plotly-cartesian')).transferSize"
     )
     assert transferred == 0, "the browser cache is used"
 
