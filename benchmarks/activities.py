@@ -45,7 +45,7 @@ def fit_kmeans(trials: Trials, n_states: int) -> States:
 
 
 def fit_hmm(trials: Trials, n_states: int) -> States:
-    rows, starts = _standardised(trials), np.zeros(1, np.int64)
+    rows, starts = _standardised(trials), np.arange(trials.n_samples) == 0
     guess = fit_kmeans(trials, n_states).astype(np.int64)
     return GaussianHMM.fit(rows, starts, guess, n_states).infer(rows, starts).states
 

@@ -17,6 +17,7 @@ from gdm_core.trials import Trials
 
 Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 NEIGHBOURS = "10-NN"
 N_COMPONENTS = 2
@@ -37,65 +38,31 @@ def steps(y: Array) -> Array:
     return np.concatenate([change[:1], change])
 
 
-def features(train: Trials, test: Trials) -> dict[str, tuple[list[Array], list[Array]]]:
-    """Return two principal components of "position" and "steps": name -> (train, test), per trial.
-
-    Components are fitted to the training trials. Channels are not standardised, which would amplify noisy channels and
-    weaken the baselines.
-    """
-    from sklearn.decomposition import PCA
-
-    whole_train, whole_test = ([interpolate_gaps(trial.y) for trial in trials] for trials in (train, test))
-    found: dict[str, tuple[list[Array], list[Array]]] = {}
-    for name in ("position", "steps"):
-        ours, theirs = whole_train, whole_test
-        if name == "steps":
-            ours, theirs = [steps(y) for y in ours], [steps(y) for y in theirs]
-        joined = np.concatenate(ours)
-        components = PCA(min(N_COMPONENTS, *joined.shape), svd_solver="covariance_eigh").fit(joined)
-        spread = float(np.sqrt(components.explained_variance_[0])) or 1.0  # common, to preserve ratios of distances
-        found[name] = (
-            [components.transform(rows) / spread for rows in ours],
-            [components.transform(rows) / spread for rows in theirs],
-        )
-    return found
-
-
 def fit_baselines(train: Trials, test: Trials, n_states: int, seed: int) -> Iterator[tuple[str, str, Array, Array]]:
     """Yield (method, feature, training rows, test rows) of each baseline, over the concatenated trials.
 
     Rows are soft states [T, K] of k-means and of a Gaussian HMM initialised by it, fitted to the training trials. For
-    NEIGHBOURS they are the features themselves.
+    NEIGHBOURS they are the features themselves: two principal components of "position" and of "steps". Channels are not
+    standardised, which would amplify noisy channels and weaken the baselines.
     """
     from sklearn.cluster import KMeans
+    from sklearn.decomposition import PCA
 
-    for on, sides in features(train, test).items():
-        rows, starts = _concatenate(_head(sides[0]))
-        whole = [_concatenate(side) for side in sides]
+    whole = [[interpolate_gaps(trial.y) for trial in trials] for trials in (train, test)]
+    begins, begins_test = (np.concatenate([np.arange(len(y)) == 0 for y in side]) for side in whole)
+    for on, sides in (("position", whole), ("steps", [[steps(y) for y in side] for side in whole])):
+        joined, joined_test = map(np.concatenate, sides)
+        components = PCA(min(N_COMPONENTS, *joined.shape), svd_solver="covariance_eigh").fit(joined)
+        spread = float(np.sqrt(components.explained_variance_[0])) or 1.0  # common, to preserve ratios of distances
+        rows, rows_test = (components.transform(side) / spread for side in (joined, joined_test))
+        head = slice(MAX_TRAINING_SAMPLES)
         with one_thread():
-            clusters = KMeans(n_states, n_init=4, random_state=seed).fit(rows)
-            hard, hard_test = (np.eye(n_states)[clusters.predict(side)] for side, _ in whole)
+            clusters = KMeans(n_states, n_init=4, random_state=seed).fit(rows[head])
+            hard, hard_test = (np.eye(n_states)[clusters.predict(side)] for side in (rows, rows_test))
         yield "k-means", on, hard, hard_test
-        model = GaussianHMM.fit(rows, starts, clusters.labels_.astype(np.int64), n_states)
-        soft, soft_test = (model.infer(*side).states for side in whole)
-        yield "Gaussian HMM", on, soft, soft_test
-        yield NEIGHBOURS, on, whole[0][0], whole[1][0]
-
-
-def _concatenate(parts: list[Array]) -> tuple[Array, IntArray]:
-    lengths = [len(part) for part in parts]
-    return np.concatenate(parts), np.concatenate([[0], np.cumsum(lengths[:-1])]).astype(np.int64)
-
-
-def _head(parts: list[Array]) -> list[Array]:
-    """Return the first MAX_TRAINING_SAMPLES rows."""
-    left, kept = MAX_TRAINING_SAMPLES, []
-    for part in parts:
-        if left <= 0:
-            break
-        kept.append(part[:left])
-        left -= len(part)
-    return kept
+        model = GaussianHMM.fit(rows[head], begins[head], clusters.labels_.astype(np.int64), n_states)
+        yield "Gaussian HMM", on, model.infer(rows, begins).states, model.infer(rows_test, begins_test).states
+        yield NEIGHBOURS, on, rows, rows_test
 
 
 @dataclass(frozen=True)
@@ -108,12 +75,10 @@ class GaussianHMM:
     variance: Array  # [K, D]
 
     @classmethod
-    def fit(
-        cls, rows: Array, starts: npt.NDArray[np.int64], guess: npt.NDArray[np.int64], n_states: int
-    ) -> GaussianHMM:
-        """Run EM from hard states `guess` [T]; sequences begin at the rows `starts`."""
+    def fit(cls, rows: Array, starts: Bools, guess: IntArray, n_states: int) -> GaussianHMM:
+        """Run EM from hard states `guess` [T]; `starts` [T] are the first rows of sequences."""
         hard = np.eye(n_states)[guess]  # [T, K]
-        after = np.delete(np.arange(len(rows)), starts)
+        after = np.flatnonzero(~starts)
         counts = hard[after - 1].T @ hard[after]
         model = cls._maximise(rows, starts, hard, counts)
         last = -np.inf
@@ -126,7 +91,7 @@ class GaussianHMM:
         return model
 
     @classmethod
-    def _maximise(cls, rows: Array, starts: npt.NDArray[np.int64], states: Array, counts: Array) -> GaussianHMM:
+    def _maximise(cls, rows: Array, starts: Bools, states: Array, counts: Array) -> GaussianHMM:
         weight = np.maximum(states.sum(axis=0), 1e-8)[:, None]
         mean = states.T @ rows / weight
         square = states.T @ rows**2 / weight - mean**2
@@ -141,11 +106,9 @@ class GaussianHMM:
         )
         return np.asarray(-0.5 * (quadratic + np.log(2 * np.pi * self.variance).sum(axis=1)))
 
-    def infer(self, rows: Array, starts: npt.NDArray[np.int64]) -> hmm.ChainPosterior:
+    def infer(self, rows: Array, starts: Bools) -> hmm.ChainPosterior:
         """Return the posterior of the states given `rows`."""
-        begins = np.zeros(len(rows), dtype=bool)
-        begins[starts] = True
-        return hmm.posterior(self.log_densities(rows), np.log(self.initial), np.log(self.transition), begins)
+        return hmm.posterior(self.log_densities(rows), np.log(self.initial), np.log(self.transition), starts)
 
 
 def _distribution(counts: Array) -> Array:

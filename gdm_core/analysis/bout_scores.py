@@ -16,6 +16,7 @@ from gdm_core.analysis.inference import next_part
 from gdm_core.analysis.predictions import persistence, r2
 from gdm_core.analysis.state_scores import label_scores, macro_f1, majority_map, neighbour_labels
 from gdm_core.models.loading import model_from_bytes
+from gdm_core.text import for_json
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 if TYPE_CHECKING:
@@ -44,18 +45,44 @@ PARTS = ("bouts", "variance explained", "baselines")
 def score_parts(
     model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yield the scores incrementally; the last item has all of them."""
-    found: dict[str, Any] = {}
-    for number, found in enumerate(_measure_parts(model_bytes, train, test, smooth_s, shortest_s, seed), start=1):
-        yield found | next_part(PARTS, number)
-    n_states = model_from_bytes(model_bytes).config.n_states
-    key = (train.fingerprint, test.fingerprint, n_states, seed)
-    cached = _cached.get(key)
-    if cached is None:
-        cached = _cached[key] = baselines(train, test, n_states, seed)
+    """Yield scores of states, then add the variance explained, then baselines."""
+    model = model_from_bytes(model_bytes)
+    rule = BoutRule(smooth_s, shortest_s)
+    ours, theirs = (_Side.from_model(model, side, rule) for side in (train, test))
+    expert = median_bout(theirs.labels)
+    pieces = score_uncertainty.split_pieces(test, expert)
+    found: dict[str, Any] = {
+        "train": [{"name": trial.name, "samples": trial.n_samples} for trial in train],
+        "test": [{"name": trial.name, "samples": trial.n_samples} for trial in test],
+        "bout_s": median_bout(theirs.bouts) / test[0].rate_hz,
+        "n_bouts": sum(len(find_bouts(z)) for z in theirs.bouts),
+        "raw_bout_s": median_bout([s.argmax(axis=1) for s in theirs.soft]) / test[0].rate_hz,
+        "pieces": {"words": pieces.words, "in_steps": pieces.in_steps},
+    }
+    kinds = [_count_behaviours(side.labels) for side in (ours, theirs)]
+    if max(kinds) > 0:
+        found["table"] = _count_labels(ours, theirs)
+    if min(kinds) == 1:
+        found["alone"] = "fitted" if kinds[0] == 1 else "new"
+    elif min(kinds) > 1:
+        found |= _score_labels(found["test"], pieces, ours, theirs, seed)
+        found["expert_bout_s"] = expert / test[0].rate_hz
+    yield found | next_part(PARTS, 1)
+    for name, side in (("train", train), ("test", test)):
+        smooth = [np.asarray(model.smooth(trial), np.float64) for trial in side]
+        rows = zip(found[name], side, smooth, strict=True)
+        found[name] = [
+            row | for_json({"r2": r2(trial.y, one), "persistence": r2(trial.y, persistence(trial.y))})
+            for row, trial, one in rows
+        ]
+    found["r2"] = _variance_explained(smooth, test, pieces)
+    yield found | next_part(PARTS, 2)
+    key = (train.fingerprint, test.fingerprint, model.config.n_states, seed)
+    if key not in _cached:
+        _cached[key] = baselines(train, test, model.config.n_states, seed)
         while len(_cached) > MAX_CACHED:
             _cached.pop(next(iter(_cached)), None)
-    yield found | {"lines": cached}
+    yield found | {"lines": _cached[key]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,43 +102,6 @@ class _Side:
     @property
     def strongest(self) -> IntArray:
         return np.concatenate(self.soft).argmax(axis=1)
-
-
-def _measure_parts(
-    model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int
-) -> Iterator[dict[str, Any]]:
-    """Yield scores of states, then add the variance explained."""
-    model = model_from_bytes(model_bytes)
-    rule = BoutRule(smooth_s, shortest_s)
-    ours, theirs = (_Side.from_model(model, side, rule) for side in (train, test))
-    expert = median_bout(theirs.labels)
-    pieces = score_uncertainty.split_pieces(test, expert)
-    found: dict[str, Any] = {
-        "train": [{"name": trial.name, "samples": trial.n_samples} for trial in train],
-        "test": [{"name": trial.name, "samples": trial.n_samples} for trial in test],
-        "bout_s": median_bout(theirs.bouts) / test[0].rate_hz,
-        "n_bouts": sum(len(find_bouts(z)) for z in theirs.bouts),
-        "raw_bout_s": median_bout([s.argmax(axis=1) for s in theirs.soft]) / test[0].rate_hz,
-        "pieces": {"n": len(pieces.parts), "words": pieces.words, "in_steps": pieces.in_steps},
-    }
-    kinds = [_count_behaviours(side.labels) for side in (ours, theirs)]
-    if max(kinds) > 0:
-        found["table"] = _count_labels(ours, theirs)
-    if min(kinds) == 1:
-        found["alone"] = "fitted" if kinds[0] == 1 else "new"
-    elif min(kinds) > 1:
-        found |= _score_labels(found["test"], pieces, ours, theirs, seed)
-        found["expert_bout_s"] = expert / test[0].rate_hz
-    yield found
-    smooth = [[np.asarray(model.smooth(trial), np.float64) for trial in side] for side in (train, test)]
-    sides = {
-        name: [
-            row | {"r2": _number(r2(trial.y, one)), "persistence": _number(r2(trial.y, persistence(trial.y)))}
-            for row, trial, one in zip(found[name], side, ours, strict=True)
-        ]
-        for name, side, ours in zip(("train", "test"), (train, test), smooth, strict=True)
-    }
-    yield found | sides | {"r2": _variance_explained(smooth[1], test, pieces)}
 
 
 def _count_labels(ours: _Side, theirs: _Side) -> dict[str, list[list[int]]]:
@@ -143,8 +133,8 @@ def _variance_explained(
     if total.sum() <= 0:
         return {"value": None, "persistence": None, "margin": None}
     return {
-        "value": _number(1 - error.sum() / total.sum()),
-        "persistence": _number(1 - line.sum() / total.sum()),
+        "value": float(1 - error.sum() / total.sum()),
+        "persistence": float(1 - line.sum() / total.sum()),
         "margin": score_uncertainty.r2_margin(error, line, total),
     }
 
@@ -232,7 +222,3 @@ def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict
             guess = majority_map(rows.argmax(axis=1), known, n_states)[rows_test.argmax(axis=1)]
         take(f"{method} on {on}", guess, near)
     return found
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

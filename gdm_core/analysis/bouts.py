@@ -40,21 +40,13 @@ class BoutRule:
         """True if the rule changes nothing."""
         return self.smooth_s == 0 and self.shortest_s == 0
 
-    def soft(self, states: Soft, rate_hz: float) -> npt.NDArray[np.float32]:
-        """Return soft states [T, K] after smoothing.
-
-        states    [T, K] soft states
-        rate_hz   samples per second
-        """
-        return smooth_states(states, max(1, round(self.smooth_s * rate_hz)))
-
     def labels(self, states: Soft, rate_hz: float) -> Labels:
         """Return the state [T] of each sample, after smoothing and without short bouts.
 
         states    [T, K] soft states
         rate_hz   samples per second
         """
-        strongest = self.soft(states, rate_hz).argmax(axis=1).astype(np.int64)
+        strongest = smooth_states(states, max(1, round(self.smooth_s * rate_hz))).argmax(axis=1).astype(np.int64)
         return remove_short_bouts(strongest, max(1, round(self.shortest_s * rate_hz)))
 
 

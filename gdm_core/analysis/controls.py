@@ -21,23 +21,14 @@ MAX_SAMPLES = 20_000
 def accuracy_controls(
     family: str, config: Mapping[str, Any], train: Trials, test: Trials, seed: int = 0
 ) -> dict[str, dict[str, float]]:
-    """Return the accuracies (as in `state_accuracy`) of controls with as many states, by name.
-
-    family, config   of the model; its number of states applies to all controls
-    train, test      training and test trials
-    seed             of clusters and random parameters
-    """
+    """Return the accuracies (as in `state_accuracy`) of controls with as many states, by name."""
     untrained = make_untrained(import_family(family)(**config), train, seed)
     found = state_baselines(train, test, int(config["n_states"]), seed, untrained)
     return {name: select_accuracies(one) for name, one in found.items() if not name.startswith(NEIGHBOURS)}
 
 
 def supervised_controls(train: Trials, test: Trials, seed: int = 0) -> dict[str, float]:
-    """Return the test accuracy of two supervised classifiers; {} without labels.
-
-    train, test   training and test trials
-    seed          of the classifiers
-    """
+    """Return the test accuracy of two supervised classifiers; {} without labels."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.tree import DecisionTreeClassifier
 

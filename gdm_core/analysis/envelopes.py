@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_core import adaptation
 from gdm_core.analysis.inference import fit_model
 from gdm_core.errors import DataError
-from gdm_core.forecast import Forecast, coverage, outcomes, width
+from gdm_core.forecast import coverage, outcomes
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
 
@@ -26,22 +26,13 @@ MAP_MARGIN = 0.12
 SPREADS = 3.0  # half-width of one-step intervals, in standard deviations
 
 
-@dataclass(frozen=True)
-class IntervalCoverage:
-    """Coverage [H] of 50% (`half`) and 90% (`nine_tenths`) intervals over a trial."""
-
-    half: Array
-    nine_tenths: Array
-
-
 @dataclass(frozen=True, eq=False)
 class Envelope:
     """Forecast from one sample, and the coverage of forecasts over its trial.
 
     adaptive             whether the intervals are adaptive or as calibrated
     mean, lower90, ...   [H, N] for the steps after `origin`
-    learning, fixed      coverage of adaptive and of calibrated intervals
-    wider                mean width of adaptive 90% intervals relative to calibrated ones, at the last horizon
+    half, nine_tenths    [H] coverage of 50% and 90% intervals
     """
 
     origin: int
@@ -52,10 +43,8 @@ class Envelope:
     lower90: Array
     upper90: Array
     std: Array
-    learning: IntervalCoverage
-    fixed: IntervalCoverage
-    wider: float
-    n_origins: int
+    half: Array
+    nine_tenths: Array
 
 
 def envelope(
@@ -71,33 +60,15 @@ def envelope(
         raise DataError(f"Trial {trial.name!r} is too short ({trial.n_samples} samples) for a prediction.")
     origin = int(np.clip(origin, first, trial.n_samples - 2))
     spread = np.unique(np.linspace(first, trial.n_samples - 2, COVERAGE_ORIGINS).astype(np.int64))
-    fixed = model.forecast(trial, horizon, n_paths=100, seed=seed, origins=spread, adaptive=False)
+    bands = model.forecast(trial, horizon, n_paths=100, seed=seed, origins=spread, adaptive=False)
     one = model.forecast(trial, horizon, n_paths=ENVELOPE_PATHS, seed=seed, origins=[origin], adaptive=False)
-    learned = adaptation.learn(fixed, trial.y)
-    learning = adaptation.scale_intervals(fixed, learned.factors(spread))
     if adaptive:
+        learned = adaptation.learn(bands, trial.y)
+        bands = adaptation.scale_intervals(bands, learned.factors(spread))
         one = adaptation.scale_intervals(one, learned.factors(origin))
-    (low50, high50), (low90, high90) = one.interval(0.5), one.interval(0.9)
-    before, after = width(fixed)[-1], width(learning)[-1]
-    moving = before > 0
-    return Envelope(
-        origin,
-        adaptive,
-        one.mean[0],
-        low50[0],
-        high50[0],
-        low90[0],
-        high90[0],
-        one.std[0],
-        _measure_coverage(learning, trial),
-        _measure_coverage(fixed, trial),
-        float((after[moving] / before[moving]).mean()) if moving.any() else 1.0,
-        len(spread),
-    )
-
-
-def _measure_coverage(bands: Forecast, trial: Trial) -> IntervalCoverage:
-    return IntervalCoverage(coverage(bands, trial.y, 0.5), coverage(bands, trial.y, 0.9))
+    low50, high50, low90, high90 = (edge[0] for level in (0.5, 0.9) for edge in one.interval(level))
+    half, nine_tenths = (coverage(bands, trial.y, level) for level in (0.5, 0.9))
+    return Envelope(origin, adaptive, one.mean[0], low50, high50, low90, high90, one.std[0], half, nine_tenths)
 
 
 def next_ranges(

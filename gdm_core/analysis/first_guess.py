@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from gdm_core.maths.threads import one_thread
 from gdm_core.models.latent import PcaPreview, principal_components
 from gdm_core.trials import Trials
 
@@ -44,7 +45,6 @@ def suggest(trials: Trials, seed: int = 0) -> SliderStart:
 
 def _states_by_mixture(trials: Trials, pca: PcaPreview, d: int, seed: int) -> tuple[int, str]:
     from sklearn.mixture import GaussianMixture
-    from threadpoolctl import threadpool_limits
 
     rng = np.random.default_rng(seed)
     y = np.concatenate([trial.y[rng.permutation(trial.n_samples)[:2000]] for trial in trials])
@@ -53,7 +53,7 @@ def _states_by_mixture(trials: Trials, pca: PcaPreview, d: int, seed: int) -> tu
     counts = np.arange(1, max(2, min(8, len(z) // 20)) + 1)
     if len(z) < 40:
         return 2, "there are too few samples to distinguish states"
-    with threadpool_limits(1):  # more threads do not help with small matrices
+    with one_thread():
         bic = np.array(
             [
                 GaussianMixture(int(k), reg_covar=1e-3, tol=1e-2, max_iter=50, random_state=seed).fit(z).bic(z)

@@ -31,15 +31,10 @@ Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class InferredStates:
-    """Soft states of a fitted model, in the model's order of states.
-
-    train, test  soft states [T, K] of each trial
-    posterior    name of the posterior; None if the family has only one
-    """
+    """Soft states [T, K] of each trial, in the model's order of states."""
 
     train: tuple[Array, ...]
     test: tuple[Array, ...]
-    posterior: str | None
 
 
 def calibrate(model_bytes: bytes, train: Trials) -> bytes:
@@ -69,26 +64,13 @@ def sweep(
     return found
 
 
-@lru_cache(maxsize=2)
-def _load_model(model_bytes: bytes) -> StateModel:
-    """Load a model, cached while a slider moves; do not modify it."""
-    return model_from_bytes(model_bytes)
-
-
-def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
-    """Load a model and return the soft states [T, K] of each trial."""
-    return predict_states(model_from_bytes(model_bytes), trials)
+_load_model = lru_cache(maxsize=2)(model_from_bytes)  # while a slider moves
 
 
 def infer(model_bytes: bytes, train: Trials, test: Trials | None) -> InferredStates:
     """Return soft states of all trials."""
     model = model_from_bytes(model_bytes)
-    posterior = getattr(model, "posterior_", None)
-    return InferredStates(
-        predict_states(model, train),
-        () if test is None else predict_states(model, test),
-        None if posterior is None else str(posterior),
-    )
+    return InferredStates(predict_states(model, train), () if test is None else predict_states(model, test))
 
 
 def predict_states(model: StateModel, trials: Trials) -> tuple[Array, ...]:

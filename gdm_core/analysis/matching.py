@@ -88,22 +88,19 @@ def contrasting_order(states: States, differences: npt.NDArray[Any]) -> Order:
     order = _by_appearance(states)
     adjacency = state_adjacency(states)
     alike = np.exp(-((differences[: len(order), : len(order)] / ALIKE) ** 2))
-    pairs = [(i, j) for j in range(len(order)) for i in range(j)]
 
     def confusion(tried: npt.NDArray[np.int64]) -> float:
         return float((adjacency[np.ix_(tried, tried)] * alike).sum())
 
-    cost = confusion(order)
-    while pairs:
-        trials = [np.array(order) for _ in pairs]
-        for tried, (i, j) in zip(trials, pairs, strict=True):
-            tried[[i, j]] = tried[[j, i]]
-        costs = [confusion(tried) for tried in trials]
-        best = int(np.argmin(costs))
-        if costs[best] > cost - 1e-3:  # too small a gain for a change of order
-            break
-        order, cost = trials[best], costs[best]
-    return tuple(int(state) for state in order)
+    pairs = [(i, j) for j in range(len(order)) for i in range(j)]
+    while True:
+        tried = [order.copy() for _ in pairs]
+        for one, pair in zip(tried, pairs, strict=True):
+            one[[*pair]] = one[[*pair[::-1]]]
+        best = min(tried, key=confusion, default=order)
+        if confusion(best) > confusion(order) - 1e-3:  # too small a gain for a change of order
+            return tuple(int(state) for state in order)
+        order = best
 
 
 def find_order(
@@ -119,13 +116,8 @@ def find_order(
     with `differences` of colours, adjacent states get distinct colours.
     """
     states = np.concatenate(raw)
-    references = []
-    if anchor is not None:
-        references.append((np.concatenate(anchor), 1.0))
-    if widest is not None:
-        references.append((np.concatenate(widest), WIDEST_WEIGHT))
-    if truth is not None:
-        references.append((np.concatenate(truth), TRUTH_WEIGHT))
+    given = ((anchor, 1.0), (widest, WIDEST_WEIGHT), (truth, TRUTH_WEIGHT))
+    references = [(np.concatenate(parts), weight) for parts, weight in given if parts is not None]
     if not references and differences is not None and states.shape[1] <= len(differences):
         return contrasting_order(states, differences)
     return match(states, references)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,14 +26,12 @@ class RepeatableStates:
     aside      [L] whether each recording was kept aside
     agreement  [K] correlation along the recording of each state's mean share, between fitted recordings and others
     clusters   the same for k-means with as many clusters
-    tried      lowest agreement by number of states
     """
 
     states: Floats
     aside: npt.NDArray[np.bool_]
     agreement: Floats
     clusters: Floats
-    tried: Mapping[int, float]
 
     @property
     def places(self) -> Floats:
@@ -58,11 +56,10 @@ def repeatable_states(trials: Trials, n_states: Sequence[int] = (2, 3, 4, 5), se
         model = import_family("gdm")(**config).fit(fitted)
         states = np.stack([model.predict_proba(trial) for trial in trials])
         found[k] = states, agreement(states, aside)
-    tried = {k: float(agrees.min()) for k, (_, agrees) in found.items()}
-    returning = [k for k, lowest in tried.items() if lowest >= RETURNS]
-    chosen = max(returning) if returning else max(tried, key=lambda k: tried[k])
-    clusters = agreement(_clusters(trials, aside, chosen, seed), aside)
-    return RepeatableStates(*found[chosen][:1], aside, found[chosen][1], clusters, tried)
+    returning = [k for k, (_, agrees) in found.items() if agrees.min() >= RETURNS]
+    chosen = max(returning) if returning else max(found, key=lambda k: found[k][1].min())
+    states, agrees = found[chosen]
+    return RepeatableStates(states, aside, agrees, agreement(_clusters(trials, aside, chosen, seed), aside))
 
 
 def agreement(states: Floats, aside: npt.NDArray[np.bool_]) -> Floats:

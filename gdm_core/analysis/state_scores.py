@@ -80,18 +80,10 @@ def matched_accuracy(states: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 
 def paper_accuracy(
-    train_states: npt.ArrayLike,
-    train_labels: npt.ArrayLike,
-    test_states: npt.ArrayLike,
-    test_labels: npt.ArrayLike,
-    seed: int = 0,
+    train: npt.ArrayLike, train_labels: npt.ArrayLike, test: npt.ArrayLike, test_labels: npt.ArrayLike, seed: int = 0
 ) -> float:
-    """Return the paper's Inferred State Accuracy: 10 nearest neighbours from state vectors to labels.
-
-    Distances between one-hot vectors tie, so their neighbours are arbitrary; use `majority_map` instead. Of more than
-    20,000 training samples, a random 20,000 are used.
-    """
-    predicted, truth = neighbour_labels(train_states, train_labels, test_states, test_labels, seed)
+    """Return the paper's Inferred State Accuracy: the share of labels that `neighbour_labels` predicts."""
+    predicted, truth = neighbour_labels(train, train_labels, test, test_labels, seed)
     return float((predicted == truth).mean())
 
 
@@ -133,7 +125,11 @@ def _contingency(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | N
 def neighbour_labels(
     train: npt.ArrayLike, train_labels: npt.ArrayLike, test: npt.ArrayLike, test_labels: npt.ArrayLike, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Return predicted and true labels of the labelled test samples."""
+    """Return labels predicted by 10 nearest neighbours, and true labels, of the labelled test samples.
+
+    Distances between one-hot vectors tie, so their neighbours are arbitrary; use `majority_map` instead. Of more than
+    20,000 training samples, a random 20,000 are used.
+    """
     from sklearn.neighbors import KNeighborsClassifier
 
     (x, known), (x_test, truth) = _select_labelled(train, train_labels), _select_labelled(test, test_labels)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,53 +155,29 @@ def probe(
 
     Yields None after each fit, to let the caller stop, and finally the probe as plain values.
     """
-    with one_thread():  # several threads are five times as slow on a busy machine
-        found = yield from _probe(model, setting, trials, seeds)
-    yield asdict(found)
-
-
-def _probe(
-    model: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int]
-) -> Generator[None, None, Probe]:
+    family: Any = import_family(setting["family"])
+    parameters = {name: value for name, value in setting.items() if name != "family"}
     sides = halves(trials)
-    models, scores = [], []
-    for side, other in (sides, sides[::-1]):
-        sound = []
-        for seed in seeds:
-            fit = _fit(setting, side, seed)
-            if fit.status_ is not Status.FAILED:
-                sound.append(fit)
-            yield None
-        if not sound:
-            raise FitError(f"Every fit of this setting failed. {fit.failure_message}")
-        best = max(sound, key=lambda fit: fit.elbo_)
-        models.append(best)
-        scores.append([best.score(block) for block in other])
-    soft = [np.concatenate(model.predict_proba(trials)) for model in models]
-    found = [states.argmax(axis=1) for states in soft]
-    held_out = [score for pair in zip(scores[1], scores[0], strict=False) for score in pair]  # in time order
-    held_out += scores[1][len(scores[0]) :]
-    return Probe(
-        model=model,
-        setting=dict(setting),
-        held_out=tuple(held_out),
-        agreement=matched_accuracy(*found),
-        packed=base64.b64encode(_to_bytes(soft[0][:: picture_stride(trials.n_samples)])).decode("ascii"),
-    )
-
-
-def _to_bytes(states: npt.NDArray[np.floating[Any]]) -> bytes:
-    return np.rint(255 * np.nan_to_num(states)).astype(np.uint8).tobytes()
-
-
-def _fit(setting: Mapping[str, Any], side: Trials, seed: int) -> StateModel:
-    """Fit without calibrating forecasts, which takes as long as the fit."""
-    parameters = dict(setting)
-    kind: Any = import_family(parameters.pop("family"))
-    model: StateModel = kind(**parameters, seed=seed)
-    for _ in model.fit_iter(side, calibrate=False):
-        pass
-    return model
+    models: list[StateModel] = []
+    scores = []
+    with one_thread():  # several threads are five times as slow on a busy machine
+        for side, other in (sides, sides[::-1]):
+            sound = []
+            for seed in seeds:
+                fit = family(**parameters, seed=seed).fit(side, calibrate=False)  # calibration takes as long as the fit
+                if fit.status_ is not Status.FAILED:
+                    sound.append(fit)
+                yield None
+            if not sound:
+                raise FitError(f"Every fit of this setting failed. {fit.failure_message}")
+            models.append(max(sound, key=lambda fit: fit.elbo_))
+            scores.append([models[-1].score(block) for block in other])
+        soft = [np.concatenate(model.predict_proba(trials)) for model in models]
+    held_out = [score for pair in zip_longest(*scores[::-1]) for score in pair if score is not None]  # in time order
+    rounded = np.rint(255 * np.nan_to_num(soft[0][:: picture_stride(trials.n_samples)])).astype(np.uint8)
+    agreement = matched_accuracy(*(states.argmax(axis=1) for states in soft))
+    packed = base64.b64encode(rounded.tobytes()).decode("ascii")
+    yield asdict(Probe(model, dict(setting), tuple(held_out), agreement, packed))
 
 
 # ---- comparing ------------------------------------------------------------------------------------------------------
@@ -236,7 +213,7 @@ def choose_states(probes: Sequence[Probe], n_channels: int = 1) -> Recommendatio
     The candidate of each model is the smallest K that predicts as well as the best and whose states both halves find. Among
     candidates, prediction decides, or within `MARGIN` the agreement of the halves.
     """
-    tried = sorted(_sound(probes), key=lambda p: p.n_states)
+    tried = sorted((p for p in probes if np.isfinite(p.held_out).all()), key=lambda p: p.n_states)
     by_model = {name: [p for p in tried if p.model == name] for name in dict.fromkeys(p.model for p in probes)}
     candidates = [_fewest_states(group) for group in by_model.values() if len(group) > 1]
     if not candidates:
@@ -333,14 +310,8 @@ def _advantage(rival: Probe, chosen: Probe) -> str:
         most = max(np.asarray(rival.held_out) - np.asarray(chosen.held_out))
         where = f"one of {len(rival.held_out)} blocks of time"
         return f"{_describe(rival)} would predict {where} better, by {most:.2f} nats per sample"
-    figures = f"{_with_error(gained, error)} nats per sample"
-    if gained <= ERRORS * error:
-        return f"{_describe(rival)} would predict held-out data about as well, better by {figures}"
-    return f"{_describe(rival)} would predict held-out data better, by {figures}"
-
-
-def _sound(probes: Sequence[Probe]) -> list[Probe]:
-    return [p for p in probes if np.isfinite(p.held_out).all()]
+    how = "about as well, better by" if gained <= ERRORS * error else "better, by"
+    return f"{_describe(rival)} would predict held-out data {how} {_with_error(gained, error)} nats per sample"
 
 
 def _is_apart(probe: Probe, best: Probe) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def propose(
     if isinstance(model, LabelModel):
         value = 1 - _means([p.max(axis=1) for p in model.predict_proba(data)], clips)
         order = [i for i in np.argsort(-value, kind="stable") if free[i]][:n]
-        return tuple(Clip(clips[i].trial, clips[i].start, clips[i].stop, float(value[i])) for i in order)
+        return tuple(replace(clips[i], value=float(value[i])) for i in order)
     return _most_different(model, data, clips, free, n)
 
 
@@ -86,7 +86,7 @@ def _most_different(
     while len(chosen) < n and free.any():
         value = np.where(free, 1 - np.exp(-0.5 * (distance / width) ** 2), -1.0)
         best = int(value.argmax())
-        chosen.append(Clip(clips[best].trial, clips[best].start, clips[best].stop, float(value[best])))
+        chosen.append(replace(clips[best], value=float(value[best])))
         free[best] = False
         distance = np.minimum(distance, np.linalg.norm(place - place[best], axis=1))
     return tuple(chosen)

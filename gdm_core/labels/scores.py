@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.state_scores import macro_f1
 from gdm_core.errors import DataError
-from gdm_core.trials import UNLABELLED, Trials, TrialsLike
+from gdm_core.trials import UNLABELLED, Trials
 
-
-class Labeller(Protocol):
-    """A model that predicts labels."""
-
-    def predict(self, trials: TrialsLike) -> Any: ...
+if TYPE_CHECKING:
+    from gdm_core.labels.model import LabelModel
 
 
 class Agreement(NamedTuple):
@@ -35,7 +32,7 @@ def measure_agreement(predicted: npt.ArrayLike, truth: npt.ArrayLike) -> Agreeme
     return Agreement(macro_f1(np.asarray(predicted), known), macro_f1(majority, known), len(classes))
 
 
-def expert_agreement(label_model: Labeller, trials: Trials, expert: Sequence[int]) -> Agreement | None:
+def expert_agreement(label_model: LabelModel, trials: Trials, expert: Sequence[int]) -> Agreement | None:
     """Compare predictions with the trials' own labels; return None if they have no matching labels.
 
     expert   the trials' label of each class, -1 for none

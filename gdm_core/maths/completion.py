@@ -82,23 +82,22 @@ def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
     number[missing] = np.arange(n_missing)
     weighted = np.einsum("mij,mj->mi", steps.precision, steps.residual(np.where(missing, 0.0, y)))
 
-    # Of each sample and the one before: numbers of entries [M, N], -1 if observed, and their effect on residuals [M, N, N].
-    before = np.where((steps.rows > 0)[:, None], number[steps.rows - 1], -1)
-    numbers = [number[steps.rows], before]
-    own = np.broadcast_to(np.eye(y.shape[1]), steps.precision.shape)
-    effects = [own, -(steps.projection.T @ steps.gain).swapaxes(1, 2)]
+    # Numbers of the entries [M, N] of each sample and of the one before, -1 if observed. The latter move the residuals.
+    own, before = number[steps.rows], np.where((steps.rows > 0)[:, None], number[steps.rows - 1], -1)
+    effect = -(steps.projection.T @ steps.gain).swapaxes(1, 2)  # [M, N, N]
 
     linear = np.zeros(n_missing)
+    linear[own[own >= 0]] -= weighted[own >= 0]
+    linear[before[before >= 0]] -= np.einsum("mij,mi->mj", effect, weighted)[before >= 0]
     parts = []  # of the lower triangle of the precision: rows, columns, values
-    for late, effect in enumerate(effects):
-        found = numbers[late] >= 0
-        linear[numbers[late][found]] -= np.einsum("mij,mi->mj", effect, weighted)[found]
-        pulled = effect.swapaxes(1, 2) @ steps.precision
-        for early in range(late, len(effects)):
-            row, column = numbers[late][:, :, None], numbers[early][:, None, :]
-            step, i, j = np.nonzero((row >= column) & (column >= 0))
-            values = (pulled @ effects[early])[step, i, j]
-            parts.append((numbers[late][step, i], numbers[early][step, j], values))
+    for late, early, block in (
+        (own, own, steps.precision),
+        (own, before, steps.precision @ effect),
+        (before, before, effect.swapaxes(1, 2) @ steps.precision @ effect),
+    ):
+        row, column = late[:, :, None], early[:, None, :]
+        step, i, j = np.nonzero((row >= column) & (column >= 0))
+        parts.append((late[step, i], early[step, j], block[step, i, j]))
 
     band = max(int((row - column).max(initial=0)) for row, column, _ in parts)
     banded = np.zeros((band + 1, n_missing))

@@ -176,8 +176,7 @@ def _show_envelope(view: View, found: Envelope, trial: Trial, channel: str, stat
         settings=index,
     )
     plot(drawn, key="envelope", state=state)
-    coverage = found.learning if found.adaptive else found.fixed
-    half, nine_tenths = (format_percent(float(share[-1]), 1) for share in (coverage.half, coverage.nine_tenths))
+    half, nine_tenths = (format_percent(float(share[-1]), 1) for share in (found.half, found.nine_tenths))
     shell.quiet(
         f"Coverage {plural(len(found.mean), 'step')} ahead, all channels of {trial.name}: {nine_tenths} for the 90% interval, "
         f"{half} for the 50% interval."

@@ -160,9 +160,7 @@ def test_envelope_learns_from_the_past_only(narrow, monkeypatch):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
     np.testing.assert_array_equal(ours.mean, fixed.mean)
     assert (ours.upper90 - ours.lower90 > 1.2 * (fixed.upper90 - fixed.lower90)).all()
-    assert ours.learning.nine_tenths[-1] > ours.fixed.nine_tenths[-1] + 0.1
-    assert ours.wider > 1.2
-    np.testing.assert_array_equal(ours.fixed.half, fixed.fixed.half)
+    assert ours.nine_tenths[-1] > fixed.nine_tenths[-1] + 0.1
     assert (ours.adaptive, fixed.adaptive) == (True, False)
 
 

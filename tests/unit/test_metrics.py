@@ -201,7 +201,7 @@ def test_hmm_equals_hmmlearn():
     rng = np.random.default_rng(2)
     states = np.repeat(np.arange(30) % 3, 15)
     rows = np.array([[0, 0], [2, 1], [-1, 3]])[states] + rng.standard_normal((450, 2)) * 0.8
-    starts, guess = np.array([0, 200]), rng.integers(0, 3, 450)
+    starts, guess = np.isin(np.arange(450), (0, 200)), rng.integers(0, 3, 450)
     guess[:225] = states[:225]
     ours = GaussianHMM.fit(rows, starts, guess, 3)
     oracle = Oracle(3, covariance_type="diag")
