@@ -78,7 +78,7 @@ def steps_needed(missing: Bool) -> Ints:
 def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
     """Return the posterior of the `missing` entries of y [T, N] given the others."""
     n_missing = int(missing.sum())
-    number = np.full(y.shape, -1)
+    number = np.full(y.shape, -1, np.int32)
     number[missing] = np.arange(n_missing)
     weighted = np.einsum("mij,mj->mi", steps.precision, steps.residual(np.where(missing, 0.0, y)))
 
@@ -89,20 +89,21 @@ def missing_entries(y: Float, missing: Bool, steps: Steps) -> MissingEntries:
     linear = np.zeros(n_missing)
     linear[own[own >= 0]] -= weighted[own >= 0]
     linear[before[before >= 0]] -= np.einsum("mij,mi->mj", effect, weighted)[before >= 0]
-    parts = []  # of the lower triangle of the precision: rows, columns, values
+    parts = []  # of the lower triangle of the precision: distances from the diagonal, columns, values
     for late, early, block in (
         (own, own, steps.precision),
         (own, before, steps.precision @ effect),
         (before, before, effect.swapaxes(1, 2) @ steps.precision @ effect),
     ):
-        row, column = late[:, :, None], early[:, None, :]
-        step, i, j = np.nonzero((row >= column) & (column >= 0))
-        parts.append((late[step, i], early[step, j], block[step, i, j]))
+        below = late[:, :, None] - early[:, None, :]
+        at = np.flatnonzero((below >= 0) & (early >= 0)[:, None, :])
+        column = np.broadcast_to(early[:, None, :], below.shape).reshape(-1)
+        parts.append((below.reshape(-1)[at], column[at], block.reshape(-1)[at]))
 
-    band = max(int((row - column).max(initial=0)) for row, column, _ in parts)
+    band = max(int(below.max(initial=0)) for below, *_ in parts)
     banded = np.zeros((band + 1, n_missing))
-    for row, column, values in parts:  # a part has each pair of entries once
-        banded[row - column, column] += values
+    for below, column, values in parts:  # a part has each pair of entries once
+        banded.reshape(-1)[below.astype(np.int64) * n_missing + column] += values
     try:
         factor = cholesky_banded(banded, lower=True, check_finite=False)
     except LinAlgError:  # growing dynamics in a long gap make it numerically singular

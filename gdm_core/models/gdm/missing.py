@@ -156,7 +156,6 @@ def _prior_states(module: GdmModule, x: Float, states: Float, rows: Ints) -> tup
     # States that last are nearly pure: their next logits are averaged over pure states, not taken at the mean.
     lasting = float(transition.gamma * transition.scale) > 1
     pure = torch.eye(previous.shape[1], dtype=dtype, device=path.device)
-    weights = previous if lasting else torch.ones_like(previous[:, :1])
     befores = [one.expand_as(previous) for one in pure] if lasting else [previous]
 
     def logits(x_before: Tensor, z_before: Tensor) -> Tensor:
@@ -174,7 +173,8 @@ def _prior_states(module: GdmModule, x: Float, states: Float, rows: Ints) -> tup
         slopes.append(torch.stack(moved, 1) @ found.slope(temperature) / (2 * _DIFFERENCE))
 
     def average(parts: list[Tensor]) -> Float:
-        return torch.einsum("mj,jm...->m...", weights, torch.stack(parts)).double().numpy(force=True)
+        mean = torch.einsum("mj,jm...->m...", previous, torch.stack(parts)) if lasting else parts[0]
+        return mean.double().numpy(force=True)
 
     expected = average(means)
     return expected, average(seconds) - expected[:, :, None] * expected[:, None, :], average(slopes)
