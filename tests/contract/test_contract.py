@@ -267,6 +267,14 @@ def with_missing(y: np.ndarray, pattern: str) -> np.ndarray:
     return y
 
 
+def score_change(name: str, pattern: str, seed: int) -> float:
+    """Return by how much missing values change the score of a recording."""
+    whole = list(recordings(seed))
+    complete, y = MODELS[name]().fit(whole, calibrate=False), with_missing(whole[0], pattern)
+    model = MODELS[name]().fit([y, *whole[1:]], calibrate=False)
+    return model.score(y) - complete.score(whole[0])
+
+
 @pytest.mark.parametrize("pattern", ["gap", *(pytest.param(p, marks=pytest.mark.bulk) for p in RARER)])
 @every_model
 def test_missing_data_keeps_the_fit_sound(name, pattern):
@@ -278,7 +286,11 @@ def test_missing_data_keeps_the_fit_sound(name, pattern):
     if name in WITHOUT_NOISE and model.status_ is Status.FAILED:
         return  # it says so, and is no result
     assert (model.status_ is Status.FAILED) == (name in TOO_SHORT)
-    assert model.score(y) > fitted(name).score(whole[0]) - 1
+    changes, least = [model.score(y) - fitted(name).score(whole[0])], -1.0
+    if (name, pattern) == ("gdm", "channel"):  # of one short recording, the start may decide
+        changes += [score_change(name, pattern, seed) for seed in range(1, 10)]
+        least = -0.5
+    assert np.mean(changes) > least
     np.testing.assert_allclose(model.predict_proba(y).sum(axis=1), 1, atol=1e-4)
     values, std = model.impute(y, return_std=True)
     np.testing.assert_array_equal(values[~missing], y[~missing])
