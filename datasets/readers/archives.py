@@ -33,15 +33,11 @@ def open_archive(source: Source) -> Iterator[zipfile.ZipFile]:
         with refuse_damage(f"{source.name} is not a readable {source.suffix} file", "It may be damaged."):
             archive = zipfile.ZipFile(file)
         with archive:
-            _check_archive(archive, source)
+            infos = archive.infolist()
+            if len(infos) > _MAX_MEMBERS:
+                raise DataError(f"{source.name} has {len(infos):,} parts; the limit is {_MAX_MEMBERS:,}.")
+            source.check_size(unpacked=sum(info.file_size for info in infos))
             yield archive
-
-
-def _check_archive(archive: zipfile.ZipFile, source: Source) -> None:
-    infos = archive.infolist()
-    if len(infos) > _MAX_MEMBERS:
-        raise DataError(f"{source.name} has {len(infos):,} parts; the limit is {_MAX_MEMBERS:,}.")
-    source.check_size(unpacked=sum(info.file_size for info in infos))
 
 
 def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:

@@ -66,7 +66,9 @@ def find_top(rows: Sequence[Row], answers: Answers) -> Top:
     fits = [i for i, row in enumerate(rows) if abs(len(row) - width) <= (width > 1)]
     counts = all(row[0].strip() for row in body)  # the first column has no gaps
     states = [_state(row, valued, counts) if i in fits else "text" for i, row in enumerate(rows)]
-    first = next((i for i, state in enumerate(states) if state == "values" and _goes_on(states, i)), None)
+    ahead = [states[i + 1 : i + 1 + _AHEAD] for i in range(len(states))]
+    begins = [state == "values" and 2 * its.count("text") <= len(its) for state, its in zip(states, ahead, strict=True)]
+    first = begins.index(True) if True in begins else None
     if not valued or first is None:
         top = next(i for i, row in enumerate(rows) if len(row) == width)
         return Top(rows[top], (rows[top],), top + 1)
@@ -105,11 +107,6 @@ def _state(row: Row, valued: Sequence[int], counts: bool) -> str:
     if n_values == len(cells) > 0:
         return "values" if row[0].strip() or not counts else "empty"  # numbers of samples below names
     return "mixed" if n_values else "text"
-
-
-def _goes_on(states: Sequence[str], i: int) -> bool:
-    ahead = states[i + 1 : i + 1 + _AHEAD]
-    return 2 * sum(state != "text" for state in ahead) >= len(ahead)
 
 
 def _may_name(i: int, rows: Sequence[Row], states: Sequence[str], fits: Sequence[int]) -> bool:

@@ -151,15 +151,13 @@ def drop_remarks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     if blank.any():
         rows = frame[blank]
         clocks = [name for name in frame.columns if name not in numeric and is_time_column(frame[name])]
-        text = rows[numeric].notna().any(axis=1) | ~rows[clocks].astype(str).apply(_has_digits).all(axis=1)
+        text = rows[numeric].notna().any(axis=1) | ~rows[clocks].astype(str).apply(
+            lambda cells: cells.str.contains(r"\d")
+        ).all(axis=1)
         timed = any(looks_like_time(str(name)) for name in [*numeric, *clocks])
         out[blank] |= text.to_numpy() | (timed & rows.isna().all(axis=1).to_numpy())
     note = f"{plural(int(out.sum()), 'row')} of totals, remarks or nothing left out"
     return (frame[~out].reset_index(drop=True), [note]) if out.any() else (frame, [])
-
-
-def _has_digits(cells: pd.Series[Any]) -> pd.Series[Any]:
-    return cells.str.contains(r"\d", regex=True)
 
 
 def _takes_turns(frame: pd.DataFrame, ids: list[str]) -> bool:

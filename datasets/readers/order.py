@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from gdm_core.errors import DataError
 from gdm_core.text import plural
@@ -45,11 +46,8 @@ class Order:
     def take(self, values: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
         """Return rows of values [T, N], NaN for -1, averaged over the rows of a time if that was chosen."""
         if self.same is not None:
-            known = np.isfinite(values)
-            total, count = np.zeros(values.shape), np.zeros(values.shape)
-            np.add.at(total, self.same, np.where(known, values, 0))
-            np.add.at(count, self.same, known)
-            values = np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(values.dtype)
+            means = pd.DataFrame(values.astype(np.float64)).groupby(self.same).transform("mean")
+            values = means.to_numpy().reshape(values.shape).astype(values.dtype)
         taken = values[rows]
         taken[rows < 0] = np.nan
         return taken

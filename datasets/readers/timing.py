@@ -171,7 +171,7 @@ def _read_dates(column: pd.Series[Any], name: str, answers: Answers) -> Times:
         choice: _seconds_since_first(pd.Series(values.to_numpy(), copy=False).reindex(codes), name)
         for choice, values in readings.items()
     }
-    rising = {choice: seconds for choice, seconds in found.items() if _is_rising(seconds)}
+    rising = {key: seconds for key, seconds in found.items() if (np.diff(seconds[np.isfinite(seconds)]) >= 0).all()}
     found = rising if len(rising) == 1 else found
     first = next(iter(found))
     if all(np.allclose(seconds, found[first], equal_nan=True) for seconds in found.values()):
@@ -182,10 +182,6 @@ def _read_dates(column: pd.Series[Any], name: str, answers: Answers) -> Times:
         doubts = (Doubt(key, f"How are times such as {words.iloc[0]!r} in the column {name!r} written?", tuple(found)),)
     seconds = found[doubts[0].chosen(answers) if doubts else first]
     return Times(_over_midnight(seconds) if is_clock(words) else seconds, "timestamps", None, doubts)
-
-
-def _is_rising(seconds: npt.NDArray[np.float64]) -> bool:
-    return bool((np.diff(seconds[np.isfinite(seconds)]) >= 0).all())
 
 
 def _over_midnight(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
