@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from gdm_core.engine.compare import Compared, CompareJob, Comparison
+from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.engine.job import Progress
-from gdm_core.engine.runner import LocalEngine, Runner
+from gdm_core.engine.runner import Runner
 from gdm_core.engine.suggest import MAX_STATES, MODELS, SEEDS, Suggestion, SuggestQuestion
 from gdm_core.engine.suggest import suggest as _suggest
 from gdm_core.engine.sweep import EVALUATE, Records, Sweep
@@ -63,10 +63,7 @@ def compare(
     """
     named = dict(models) if isinstance(models, Mapping) else _name_by_repr(models)
     settings = {name: (model.family, _setting(model)) for name, model in named.items()}
-    comparison = Comparison(settings, seeds, as_trials(train), as_trials(test))
-    job = CompareJob(comparison, engine or LocalEngine(), "compare", progress)
-    job.wait()
-    return job.poll()
+    return Comparison(settings, seeds, as_trials(train), as_trials(test)).run(engine, progress)
 
 
 def sweep(

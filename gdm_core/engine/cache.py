@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import platformdirs
 
 from gdm_core.engine.job import is_below
@@ -26,6 +25,7 @@ from gdm_core.files import write_whole
 
 DISK_BYTES, MEMORY_BYTES = 2 * 2**30, 128 * 2**20
 DATA_VARIABLE = "GDM_DATA_DIR"
+_PACKED = "packed bytes"
 
 
 def default_folder() -> Path:
@@ -95,17 +95,19 @@ class ResultCache:
             return None, note
         states, note = None, ""
         if held_out:
-            known, packed, note = self.read(_name_states(key, held_out))
-            states = _decode_states(packed) if known else None
-        return replace(_decode(plain), states=states), note
+            known, kept, note = self.read(_name_states(key, held_out))
+            states = TrialStates(**_tuples(kept)) if known else None
+        snapshots = [Snapshot(**_tuples(one)) for one in plain["snapshots"]]
+        return FitResult(**_tuples(plain | {"snapshots": snapshots}), from_cache=True, states=states), note
 
     def put(self, result: FitResult) -> str:
         """Write the result of a fit; return a note for the user if that failed."""
-        states = result.states
-        note = self.write(result.key, _encode(replace(result, states=None, scores={})))
+        states, fields = result.states, ("key", "model_bytes", "fit_status", "elbo", "seconds", "steps", "elbos")
+        plain = {name: getattr(result, name) for name in fields} | {"snapshots": list(map(vars, result.snapshots))}
+        note = self.write(result.key, plain)
         if states is None or states.error or note:
             return note
-        return self.write(_name_states(result.key, states.held_out), _encode_states(states))
+        return self.write(_name_states(result.key, states.held_out), vars(states))
 
     def read(self, key: str) -> tuple[bool, Any, str]:
         """Return whether a value is known, the value, and a note for the user."""
@@ -120,12 +122,12 @@ class ResultCache:
             return False, None, f"A cached result was damaged ({error}) and is computed again."
         with suppress(OSError):  # the folder is read-only, or another server has just removed the file
             os.utime(path)
-        return True, json.loads(text), ""
+        return True, json.loads(text, object_hook=_unpack), ""
 
     def write(self, key: str, value: Any) -> str:
-        """Write a value, which JSON must hold; return a note for the user if that failed."""
+        """Write a value, which JSON must hold apart from bytes; return a note for the user if that failed."""
         try:
-            text = json.dumps(value)
+            text = json.dumps(value, default=_pack)
             write_whole(self.folder / key, f"{_digest(key, text)}\n{text}".encode())
             self._shrink()
         except (OSError, TypeError, ValueError) as error:
@@ -163,38 +165,22 @@ def _name_states(key: str, held_out: str) -> str:
     return f"states-{hashlib.sha256(f'{key}/{held_out}'.encode()).hexdigest()}"
 
 
-def _encode_states(states: TrialStates) -> dict[str, Any]:
-    sides = {"train": states.train, "test": states.test}
-    return {"held_out": states.held_out} | {side: [_pack(level) for level in found] for side, found in sides.items()}
+def _tuples(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return fields of a record, which has tuples in place of lists."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
 
 
-def _pack(levels: npt.NDArray[np.uint8]) -> tuple[int, str]:
-    return levels.shape[1], _to_text(zlib.compress(levels.tobytes(), 1))
+def _pack(value: object) -> dict[str, Any]:
+    """Return bytes, or an array of them, as values that JSON can hold."""
+    if isinstance(value, np.ndarray):
+        return _pack(value.tobytes()) | {"shape": value.shape}
+    if not isinstance(value, bytes):
+        raise TypeError(f"{type(value).__name__} is not a JSON value")
+    return {_PACKED: base64.b64encode(zlib.compress(value, 1)).decode(), "shape": None}
 
 
-def _decode_states(plain: dict[str, Any]) -> TrialStates:
-    def unpack(n_states: int, text: str) -> npt.NDArray[np.uint8]:
-        return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8).reshape(-1, n_states)
-
-    train, test = (tuple(unpack(*part) for part in plain[side]) for side in ("train", "test"))
-    return TrialStates(plain["held_out"], train, test)
-
-
-def _encode(result: FitResult) -> dict[str, Any]:
-    snapshots = [one.encode() for one in result.snapshots]
-    for plain in snapshots:
-        plain["levels"] = [_to_text(zlib.compress(raw, 1)) for raw in plain["levels"]]
-    return vars(result) | {"model_bytes": _to_text(result.model_bytes), "snapshots": snapshots}
-
-
-def _decode(plain: dict[str, Any]) -> FitResult:
-    snapshots = tuple(
-        Snapshot.decode(one | {"levels": [zlib.decompress(base64.b64decode(text)) for text in one["levels"]]})
-        for one in plain["snapshots"]
-    )
-    read = {"model_bytes": base64.b64decode(plain["model_bytes"]), "snapshots": snapshots, "from_cache": True}
-    return FitResult(**plain | read | {name: tuple(plain[name]) for name in ("steps", "elbos")})
-
-
-def _to_text(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
+def _unpack(plain: dict[str, Any]) -> Any:
+    if _PACKED not in plain:
+        return plain
+    raw = zlib.decompress(base64.b64decode(plain[_PACKED]))
+    return raw if plain["shape"] is None else np.frombuffer(raw, np.uint8).reshape(plain["shape"])

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict, fit_cell, measure_baselines, verdict
-from gdm_core.engine.grid import cell_name, check_seeds, grid_key
-from gdm_core.engine.job import Progress
+from gdm_core.engine.grid import Grid, cell_name, check_seeds
+from gdm_core.engine.job import Bulk, BulkView, Progress
 from gdm_core.engine.runner import Runner
 from gdm_core.errors import ConfigError
 from gdm_core.models.extrapolation import describe_held_out
@@ -23,7 +23,7 @@ Setting = tuple[str, Mapping[str, Any]]  # family and all parameters but the see
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Grid["Compared"]):
     """Settings to fit from every seed on `train` and measure on `test`.
 
     keep  whether to cache results on disk: False for uploads
@@ -60,8 +60,7 @@ class Comparison:
 
     @property
     def key(self) -> str:
-        """Cache key of the whole comparison."""
-        return "compare-" + grid_key(self.cells())
+        return f"compare-{super().key}"
 
     def cells(self) -> dict[str, tuple[Any, ...]]:
         """Return the arguments of `fit_cell` for each fit."""
@@ -74,24 +73,50 @@ class Comparison:
     def _arguments(self, setting: Setting, seed: int) -> tuple[str, dict[str, Any], Trials, Trials]:
         return setting[0], {**setting[1], "seed": seed}, self.train, self.test
 
+    def start(self, engine: Runner, session: str, progress: Progress | None = None) -> Bulk[Compared]:
+        """Start all fits, and measure the baselines."""
+        shared: dict[str, Any] = {"session": session, "cached": self.keep}
+        fits = engine.map(fit_cell, self.cells(), usual_s=self.usual_s, progress=progress, **shared)
+        baselines = {self._baselines: (self.train, self.test, self.n_states)}
+        others = engine.map(measure_baselines, baselines, fits_each=0, **shared)
+        return Bulk(fits.jobs | others.jobs, self.collect)
+
+    @property
+    def _baselines(self) -> str:
+        return f"baselines/{self.n_states}/{self.train.fingerprint}/{self.test.fingerprint}"
+
+    def collect(self, view: BulkView) -> Compared:
+        """Return the results so far."""
+        cells: dict[str, dict[int, Cell]] = {}
+        failures: dict[str, str] = {}
+        for label, setting in self.settings.items():
+            names = {seed: self.name(setting, seed) for seed in self.seeds}
+            cells[label] = {s: Cell.from_dict(view.results[name]) for s, name in names.items() if name in view.results}
+            if wrong := [view.failures[name] for name in names.values() if name in view.failures]:
+                failures[label] = wrong[-1]
+        if self._baselines in view.failures:
+            failures["Baselines"] = view.failures[self._baselines]
+        baselines = {name: Cell.from_dict(cell) for name, cell in view.results.get(self._baselines, {}).items()}
+        notes = filter(None, (describe_held_out(self.train, self.test), *view.notes))
+        return Compared(self.n_fits, view.finished, cells, baselines, failures, tuple(notes))
+
 
 @dataclass(frozen=True)
 class Compared:
     """Results of a comparison so far.
 
+    total      number of fits
     cells      setting -> seed -> cell
     baselines  name -> cell; empty until they are known
     failures   setting -> reason of a failed fit
     """
 
-    done: int
     total: int
     finished: bool
     cells: dict[str, dict[int, Cell]]
     baselines: dict[str, Cell]
     failures: dict[str, str]
     notes: tuple[str, ...] = ()
-    waits: str = ""
 
     def verdict(self, measure: str) -> Verdict | None:
         """Compare the finished settings and baselines by one of MEASURES; None without measurements."""
@@ -125,47 +150,3 @@ class Compared:
         verdicts = [(words, self.verdict(measure)) for measure, (words, _) in MEASURES.items()]
         lines = [f"{words}: {one.sentence}" for words, one in verdicts if one is not None and one.sentence]
         return "\n".join([frame.to_string(float_format="{:.3f}".format, na_rep="-"), *lines, *self.notes])
-
-
-class CompareJob:
-    """A comparison that runs on an engine at low priority."""
-
-    def __init__(self, comparison: Comparison, engine: Runner, session: str, progress: Progress | None = None) -> None:
-        self.comparison = comparison
-        self._range = describe_held_out(comparison.train, comparison.test)
-        k, data = comparison.n_states, (comparison.train, comparison.test)
-        shared: dict[str, Any] = {"session": session, "cached": comparison.keep}
-        cells, usual_s = comparison.cells(), comparison.usual_s
-        self._fits = engine.map(fit_cell, cells, usual_s=usual_s, progress=progress, **shared)
-        name = "/".join(["baselines", str(k), *(trials.fingerprint for trials in data)])
-        self._baselines = engine.map(measure_baselines, {name: (*data, k)}, **shared)
-
-    def poll(self) -> Compared:
-        """Return the results so far."""
-        fits, baselines = self._fits.poll(), self._baselines.poll()
-        cells: dict[str, dict[int, Cell]] = {}
-        failures: dict[str, str] = {}
-        for label, setting in self.comparison.settings.items():
-            cells[label] = {}
-            for seed in self.comparison.seeds:
-                name = self.comparison.name(setting, seed)
-                if name in fits.results:
-                    cells[label][seed] = Cell.from_dict(fits.results[name])
-                elif name in fits.failures:
-                    failures[label] = fits.failures[name]
-        known = {name: Cell.from_dict(cell) for found in baselines.results.values() for name, cell in found.items()}
-        if baselines.failures:
-            (failures["Baselines"],) = baselines.failures.values()
-        notes = tuple(dict.fromkeys([*filter(None, [self._range]), *fits.notes, *baselines.notes]))
-        finished = fits.finished and baselines.finished
-        return Compared(fits.done, fits.total, finished, cells, known, failures, notes, fits.waits)
-
-    def wait(self) -> None:
-        """Wait until every fit has ended."""
-        self._fits.wait()
-        self._baselines.wait()
-
-    def cancel(self) -> None:
-        """Cancel the remaining fits; finished ones stay cached."""
-        self._fits.cancel()
-        self._baselines.cancel()

@@ -191,7 +191,7 @@ class Engine(Runner):
                 attempt.task, attempt.received = link.send(job, attempt.id, worker)
             except (TypeError, ValueError, AttributeError, pickle.PicklingError) as error:
                 job.fail(FitError(f"The job cannot be sent to a worker ({error}). Give it a function of a module."))
-                self._release(job)
+                self._put_back(job)
             else:
                 attempt.received.add_done_callback(partial(self._on_received, job, attempt))
 
@@ -244,13 +244,15 @@ class Engine(Runner):
             job.deaths += attempt.has_begun
             if job.deaths > ALLOWED_DEATHS or job.attempts >= MAX_ATTEMPTS:
                 job.fail(FitError(TOO_BIG))
-            self._queue_again(job)
+            self._put_back(job)
 
-    def _queue_again(self, job: Job) -> None:
+    def _put_back(self, job: Job) -> None:
+        """Take a job from its worker, and queue it again unless it has ended."""
         with self._lock:
             self._running.pop(job, None)
             if not job.ended:
                 self._waiting[job] = None
+        self._wake.set()
 
     def _receive(self, job: Job, attempt: Attempt) -> None:
         """End a job with the result of its attempt."""
@@ -275,20 +277,13 @@ class Engine(Runner):
         except (CancelledError, CommClosedError):  # the scheduler is lost
             if attempt.has_begun:
                 job.fail(FitError(LOST))
-            else:
-                self._queue_again(job)
         except Exception as error:  # a bug in the function
             logger.exception("A job ended unexpectedly.")
             failure = FitError(f"The job ended with an unexpected {type(error).__name__}: {error}")
             failure.__cause__ = error
             job.fail(failure)
         finally:
-            self._release(job)
-
-    def _release(self, job: Job) -> None:
-        with self._lock:
-            self._running.pop(job, None)
-        self._wake.set()
+            self._put_back(job)
 
     def _drop_link(self, message: str) -> None:
         """Disconnect, and fail the jobs that had begun; the next job starts or joins a new cluster."""
@@ -298,7 +293,7 @@ class Engine(Runner):
         for job, attempt in lost:
             if self.closed or attempt.has_begun or job.attempts >= MAX_ATTEMPTS:
                 job.fail(FitError(message))
-            self._queue_again(job)
+            self._put_back(job)
         if link is not None:
             link.close([attempt.id for _, attempt in lost] if self.closed else [])
 

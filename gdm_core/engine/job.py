@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
+from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.results import MAX_SNAPSHOTS, FitResult, Snapshot, thin
 from gdm_core.engine.spec import FitSpec, require_for_workers
 from gdm_core.errors import FitError
@@ -92,9 +94,13 @@ class Job:
 
     known      result of a fit, if only states of its trials are missing
     usual_s    expected time on a quiet machine, 0 if unknown
+    n_fits     number of fits that it counts for
+    news       as of a `Bulk`; its only result comes at the end
     explain    returns what the unfinished job waits for, in words
     attempts   how often it was sent to a worker, of which `deaths` ended with the worker's death
     """
+
+    news = None
 
     def __init__(
         self, work: FitSpec | Call, session: str, name: str, priority: Priority, on_end: Callable[[Job], None]
@@ -102,7 +108,7 @@ class Job:
         self.number = next(_numbers)
         self.id = f"job-{_process}-{self.number}"
         self.work, self.session, self.name, self.priority = work, session, name, priority
-        self.usual_s = 0.0
+        self.usual_s, self.n_fits = 0.0, 1
         self.known: FitResult | None = None
         self.explain: Callable[[Job], str] = lambda _: ""
         self.attempts = self.deaths = 0
@@ -127,6 +133,12 @@ class Job:
     @property
     def ended(self) -> bool:
         return self._view.status.final
+
+    @property
+    def progress(self) -> tuple[str, float]:
+        """What it does or waits for, and the finished share."""
+        view = self.poll()
+        return f"{self.name}{f', {view.waits}' * bool(view.waits)}", view.step / max(1, view.total)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end of the job; return False on timeout."""
@@ -194,7 +206,7 @@ def _with_progress(view: JobView, event: Mapping[str, Any]) -> JobView:
     curve = event.get("curve", ())
     snapshots, new = view.snapshots, event.get("snapshot")
     if new is not None:
-        snapshots = thin((*snapshots, Snapshot.decode(new)), MAX_SNAPSHOTS)
+        snapshots = thin((*snapshots, pickle.loads(new)), MAX_SNAPSHOTS)
     return replace(
         view,
         step=event["step"],
@@ -219,11 +231,12 @@ def is_below(session: str, other: str) -> bool:
 
 
 Progress = Callable[[int, int], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class BulkView:
-    """State of a group of calls: results and error messages by item, and notes without repeats."""
+    """State of a group of calls: fits in total and done, results and error messages by item, notes without repeats."""
 
     total: int
     done: int
@@ -235,29 +248,54 @@ class BulkView:
     waits: str = ""
 
 
-class Bulk:
-    """A group of calls of one function, each with its own job."""
+class Bulk(Generic[T]):
+    """A group of calls by item, each with its own job.
 
-    def __init__(self, jobs: Mapping[str, Job]) -> None:
-        self._jobs = dict(jobs)
+    collect  makes the result of the group, also of an unfinished one, from its view
+    """
+
+    def __init__(self, jobs: Mapping[str, Job], collect: Callable[[BulkView], T]) -> None:
+        self.jobs, self._collect = dict(jobs), collect
+        self._estimate = Estimate()
 
     def poll(self) -> BulkView:
         """Return results and failures so far."""
-        views = {item: job.poll() for item, job in self._jobs.items()}
+        views = {item: job.poll() for item, job in self.jobs.items()}
         results = {item: view.result for item, view in views.items() if view.status is JobStatus.DONE}
         failures = {item: view.message for item, view in views.items() if view.status is JobStatus.FAILED}
         finished = all(view.status.final for view in views.values())
         seconds = max((view.seconds for view in views.values()), default=0.0)
         notes = dict.fromkeys(note for view in views.values() for note in view.notes)
-        done = len(results) + len(failures)
-        return BulkView(len(views), done, finished, seconds, results, failures, tuple(notes), _explain(views.values()))
+        total = sum(job.n_fits for job in self.jobs.values())
+        done = sum(self.jobs[item].n_fits for item in (*results, *failures))
+        return BulkView(total, done, finished, seconds, results, failures, tuple(notes), _explain(views.values()))
+
+    def read(self) -> T:
+        """Return the result so far."""
+        return self._collect(self.poll())
+
+    @property
+    def ended(self) -> bool:
+        return all(job.ended for job in self.jobs.values())
+
+    @property
+    def progress(self) -> tuple[str, float]:
+        """What it does or waits for, and the finished share."""
+        view = self.poll()
+        words = f"{view.done} of {view.total} fits, {view.waits}"
+        return words if view.waits else self._estimate.describe(view.done, view.total), view.done / max(1, view.total)
+
+    @property
+    def news(self) -> int:
+        """Another number after each fit."""
+        return self.poll().done
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for all calls; return False on timeout."""
         end = None if timeout is None else time.monotonic() + timeout
-        return all(job.wait(None if end is None else max(0.0, end - time.monotonic())) for job in self._jobs.values())
+        return all(job.wait(None if end is None else max(0.0, end - time.monotonic())) for job in self.jobs.values())
 
     def cancel(self) -> None:
         """Cancel the unfinished calls; results so far are kept."""
-        for job in self._jobs.values():
+        for job in self.jobs.values():
             job.cancel()

@@ -60,21 +60,6 @@ class Snapshot:
     def n_bytes(self) -> int:
         return sum(level.nbytes for level in self.levels)
 
-    def encode(self) -> dict[str, Any]:
-        """Return the snapshot as plain types."""
-        return vars(self) | {
-            "shapes": [list(level.shape) for level in self.levels],
-            "levels": [level.tobytes() for level in self.levels],
-        }
-
-    @classmethod
-    def decode(cls, plain: Mapping[str, Any]) -> Snapshot:
-        levels = tuple(
-            np.frombuffer(raw, dtype=np.uint8).reshape(shape)
-            for raw, shape in zip(plain["levels"], plain["shapes"], strict=True)
-        )
-        return cls(plain["step"], tuple(plain["preview"]), tuple(plain["strides"]), levels, plain["elbo"])
-
 
 @dataclass(frozen=True, eq=False)
 class TrialStates:

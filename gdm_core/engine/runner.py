@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gdm_core.engine.cache import ResultCache, call_key
-from gdm_core.engine.job import Bulk, Call, Job, Priority, Progress
+from gdm_core.engine.job import Bulk, BulkView, Call, Job, Priority, Progress
 from gdm_core.engine.spec import FitSpec
 from gdm_core.errors import GdmError
 
@@ -57,21 +57,27 @@ class Runner(ABC):
         session: str,
         cached: bool = True,
         usual_s: float = 0.0,
+        fits_each: int = 1,
         progress: Progress | None = None,
-    ) -> Bulk:
+    ) -> Bulk[BulkView]:
         """Run `function(*args)` for each item at low priority; `progress(done, total)` may run on another thread.
 
-        cached   each name contains everything that the result depends on, and JSON can hold the result
-        usual_s  expected time of all items on one quiet core, 0 if unknown
+        cached     each name contains everything that the result depends on, and JSON can hold the result
+        usual_s    expected time of all items on one quiet core, 0 if unknown
+        fits_each  number of fits that an item counts for
         """
-        ended = itertools.count(1)
+        ended, lock = 0, threading.Lock()
 
         def on_end(job: Job) -> None:
+            nonlocal ended
             self._on_end(job)
             if progress is None:
                 return
+            with lock:
+                ended += fits_each
+                done = ended
             try:
-                progress(next(ended), len(items))
+                progress(done, fits_each * len(items))
             except Exception:  # the caller's own function may raise anything; other jobs must go on
                 logger.exception("The progress of many calls could not be reported.")
 
@@ -79,10 +85,10 @@ class Runner(ABC):
         for item, args in items.items():
             call = Call(function, args, call_key(function, item) if cached else None)
             jobs[item] = Job(call, session, function.__name__, Priority.LOW, on_end)
-            jobs[item].usual_s = usual_s / len(items)
+            jobs[item].usual_s, jobs[item].n_fits = usual_s / len(items), fits_each
         for job in jobs.values():
             self._begin(job)
-        return Bulk(jobs)
+        return Bulk(jobs, lambda view: view)
 
     def _begin(self, job: Job) -> None:
         """Finish a job from the cache, or enqueue it."""

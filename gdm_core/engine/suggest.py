@@ -6,16 +6,16 @@ Finished fits are cached, so a search that was stopped continues.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
 import pandas as pd
 
 from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, halves, probe, thinned
-from gdm_core.engine.grid import grid_key
-from gdm_core.engine.job import BulkView, Progress
-from gdm_core.engine.runner import LocalEngine, Runner
+from gdm_core.engine.grid import Grid
+from gdm_core.engine.job import Bulk, BulkView, Progress
+from gdm_core.engine.runner import Runner
 from gdm_core.engine.spec import config_text
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.models.extrapolation import describe_held_out
@@ -38,7 +38,7 @@ def max_samples(models: Iterable[str]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class SuggestQuestion:
+class SuggestQuestion(Grid["SuggestView"]):
     """Models to compare, parameters that stay fixed, and the data."""
 
     models: Sequence[str]
@@ -104,10 +104,9 @@ class SuggestQuestion:
                 found[name] = (model, setting)
         return found
 
-    @property
-    def key(self) -> str:
-        """Cache key of the whole question."""
-        return grid_key(self.settings)
+    def cells(self) -> Mapping[str, Any]:
+        """Return `settings`."""
+        return self.settings
 
     @property
     def fits_each(self) -> int:
@@ -118,6 +117,36 @@ class SuggestQuestion:
     def n_fits(self) -> int:
         """Number of all fits."""
         return self.fits_each * len(self.settings)
+
+    def start(self, engine: Runner, session: str, progress: Progress | None = None) -> Bulk[SuggestView]:
+        """Start all fits."""
+        data = self.read, tuple(self.seeds)
+        calls = {name: (*setting, *data) for name, setting in self.settings.items()}
+        how: dict[str, Any] = {"usual_s": self.usual_s, "fits_each": self.fits_each, "progress": progress}
+        return Bulk(engine.map(probe, calls, session=session, **how).jobs, self.collect)
+
+    def collect(self, view: BulkView) -> SuggestView:
+        """Return the probes so far, and finally the suggestion."""
+        probes = tuple(Probe.from_dict(view.results[name]) for name in self.settings if name in view.results)
+        if not view.finished:
+            return SuggestView(probes)
+        if len(probes) < 2:
+            reason = next(iter(view.failures.values()), "their fits were cancelled.")
+            return SuggestView(probes, message=f"Settings cannot be compared: {reason}")
+        try:
+            verdict = choose_states(probes, self.trials.n_channels)
+        except ConfigError as error:
+            return SuggestView(probes, message=str(error))
+        left_out = tuple(
+            f"{TITLES.get(model, model)}, K = {setting['n_states']} is left out. {view.failures[name]}"
+            for name, (model, setting) in self.settings.items()
+            if name in view.failures
+        )
+        settings = {**self.base(verdict.model), "n_states": verdict.n_states}
+        sides, half = halves(self.read), "Values of one half"
+        outside = next(filter(None, (describe_held_out(*pair, half) for pair in (sides, sides[::-1]))), "")
+        note = " ".join(filter(None, (self.note, outside)))
+        return SuggestView(probes, Suggestion(settings, verdict, note, left_out))
 
 
 def _parameters(model: str) -> set[str]:
@@ -168,72 +197,11 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class SuggestView:
-    """Progress of a suggestion: fits done and in total, finished probes, and finally the suggestion or a message."""
+    """Finished probes, and finally the suggestion or a message."""
 
-    done: int
-    total: int
-    finished: bool
     probes: tuple[Probe, ...]
     suggestion: Suggestion | None = None
     message: str = ""
-    waits: str = ""
-
-
-class SuggestJob:
-    """A suggestion that runs on an engine at low priority."""
-
-    def __init__(
-        self, question: SuggestQuestion, engine: Runner, session: str, progress: Progress | None = None
-    ) -> None:
-        def report(done: int, _: int) -> None:
-            if progress is not None:
-                progress(done * question.fits_each, question.n_fits)
-
-        self.question = question
-        data = question.read, tuple(question.seeds)
-        calls = {name: (*setting, *data) for name, setting in question.settings.items()}
-        self._bulk = engine.map(probe, calls, session=session, usual_s=question.usual_s, progress=report)
-        self._view: SuggestView | None = None
-
-    def poll(self) -> SuggestView:
-        """Return the probes so far, or the suggestion."""
-        if self._view is not None:
-            return self._view
-        found, question = self._bulk.poll(), self.question
-        probes = tuple(Probe.from_dict(found.results[name]) for name in question.settings if name in found.results)
-        done = found.done * question.fits_each
-        view = SuggestView(done, question.n_fits, found.finished, probes, waits=found.waits)
-        if view.finished:
-            self._view = view = self._decide(view, found)
-        return view
-
-    def wait(self) -> None:
-        """Wait until every fit has ended."""
-        self._bulk.wait()
-
-    def cancel(self) -> None:
-        """Cancel the remaining fits; finished ones stay cached."""
-        self._bulk.cancel()
-
-    def _decide(self, view: SuggestView, found: BulkView) -> SuggestView:
-        question = self.question
-        if len(view.probes) < 2:
-            reason = next(iter(found.failures.values()), "their fits were cancelled.")
-            return replace(view, message=f"Settings cannot be compared: {reason}")
-        try:
-            verdict = choose_states(view.probes, question.trials.n_channels)
-        except ConfigError as error:
-            return replace(view, message=str(error))
-        left_out = tuple(
-            f"{TITLES.get(model, model)}, K = {setting['n_states']} is left out. {found.failures[name]}"
-            for name, (model, setting) in question.settings.items()
-            if name in found.failures
-        )
-        settings = {**question.base(verdict.model), "n_states": verdict.n_states}
-        sides, half = halves(question.read), "Values of one half"
-        outside = next(filter(None, (describe_held_out(*pair, half) for pair in (sides, sides[::-1]))), "")
-        note = " ".join(filter(None, (question.note, outside)))
-        return replace(view, suggestion=Suggestion(settings, verdict, note, left_out))
 
 
 def suggest(question: SuggestQuestion, engine: Runner | None = None, progress: Progress | None = None) -> Suggestion:
@@ -242,9 +210,7 @@ def suggest(question: SuggestQuestion, engine: Runner | None = None, progress: P
     engine    runs the fits; None for this process
     progress  called with the number of finished fits and the total
     """
-    job = SuggestJob(question, engine or LocalEngine(), "suggest", progress)
-    job.wait()
-    view = job.poll()
+    view = question.run(engine, progress)
     if view.suggestion is None:
         raise FitError(view.message)
     return view.suggestion

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from gdm_core.engine.grid import cell_name, check_seeds, grid_key
+from gdm_core.engine.grid import Grid, cell_name, check_seeds
 from gdm_core.engine.job import Bulk, BulkView, Progress
-from gdm_core.engine.runner import LocalEngine, Runner
+from gdm_core.engine.runner import Runner
 from gdm_core.engine.spec import require_for_workers, resolve, resolve_family
 from gdm_core.engine.worker import checkpoint
 from gdm_core.errors import ConfigError
@@ -59,7 +59,7 @@ class Records(tuple[Record, ...]):
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class Sweep(Grid[Records]):
     """Every combination of the values in `grid` with every seed.
 
     base    parameters of all fits
@@ -93,22 +93,11 @@ class Sweep:
         configs = [dict(self.base) | dict(zip([*self.grid, "seed"], values, strict=True)) for values in combinations]
         return {cell_name(self.family, config, self.train, self.test, self.scorer): config for config in configs}
 
-    @property
-    def key(self) -> str:
-        """Cache key of the whole sweep."""
-        return "sweep-" + grid_key(self.cells())
-
-    def start(self, engine: Runner, session: str, progress: Progress | None = None) -> Bulk:
+    def start(self, engine: Runner, session: str, progress: Progress | None = None) -> Bulk[Records]:
         """Start all fits."""
         cells = self.cells().items()
         calls = {name: (self.family, config, self.scorer, self.train, self.test) for name, config in cells}
-        return engine.map(run_cell, calls, session=session, progress=progress)
-
-    def run(self, engine: Runner | None = None, progress: Progress | None = None) -> Records:
-        """Run all fits on the engine, or in this process, and wait."""
-        bulk = self.start(engine or LocalEngine(), "sweep", progress)
-        bulk.wait()
-        return self.collect(bulk.poll())
+        return Bulk(engine.map(run_cell, calls, session=session, progress=progress).jobs, self.collect)
 
     def collect(self, view: BulkView) -> Records:
         """Return the finished fits in the order of the grid."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import sys
 import threading
 import time
@@ -125,7 +126,7 @@ def fit(
                 curve.append((step, elbo))
             snapshot = recorder.record(step, elbo)
             if snapshot is not None or control.report_is_due:
-                picture = None if snapshot is None else snapshot.encode()
+                picture = None if snapshot is None else pickle.dumps(snapshot)
                 control.report(step, int(progress.total), curve=curve[sent:], snapshot=picture)
                 sent = len(curve)
             control.checkpoint(step)

@@ -11,13 +11,14 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.comparisons import MEASURES
-from gdm_core.engine.compare import Compared, CompareJob, Comparison
+from gdm_core.engine.compare import Compared, Comparison
+from gdm_core.engine.job import Bulk
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, note
 from pages.compare.settings import ComparedData, ComparedSetting
 from pages.lab import live
 from pages.lab.live import panels
-from pages.lab.live.background import Fits, show_progress, visitor_jobs
+from pages.lab.live.background import show_progress, visitor_jobs
 from pages.ui import navigation, shell
 from pages.ui.controls import one_of, pick
 from pages.ui.model_controls import STICKINESS
@@ -40,7 +41,7 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
         pick("Second parameter", offered, next(iter(offered)), place=middle, key="grid-against") if offered else None
     )
     comparison = Comparison(settings_of(one, against), (0,), source.train, source.test, keep=source.keep)
-    fits: Fits | None = visitor_jobs().find(("compare-grid", comparison.key))
+    fits: Bulk[Compared] | None = visitor_jobs().find(("compare-grid", comparison.key))
     if fits is None:
         label, start = f"Fit {comparison.n_fits} models", partial(begin, "compare-grid", comparison.key, comparison)
         refused = "The fits could not start"
@@ -53,7 +54,7 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
     name = pick(
         "Measure", {name: words for name, (words, _) in MEASURES.items()}, "density", row=True, key="grid-measure"
     )
-    (found,) = fits.poll().values()
+    found = fits.read()
     show_progress("grid-progress", fits, found.finished)
     with shell.panel("grid"):
         clicked = plot(heat(found, against, name), key="grid", clicked=lambda _: None).click
@@ -62,11 +63,11 @@ def tab(source: ComparedData, chosen: list[ComparedSetting]) -> None:
         _link(source, one, against, clicked)
 
 
-def begin(name: str, about: Hashable, comparison: Comparison) -> Fits:
+def begin(name: str, about: Hashable, comparison: Comparison) -> Bulk[Compared]:
     """Start the fits of this visitor; cancel earlier ones of that name."""
     engine, session = panels.engine(), f"{live.visitor()}/{name}"
     visitor_jobs().end(name)
-    fits: Fits = visitor_jobs().get((name, about), lambda: Fits({name: CompareJob(comparison, engine, session)}))
+    fits: Bulk[Compared] = visitor_jobs().get((name, about), lambda: comparison.start(engine, session))
     return fits
 
 

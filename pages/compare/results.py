@@ -12,11 +12,12 @@ import streamlit as st
 from gdm_core.analysis.comparisons import MEASURES, Cell
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, Comparison
+from gdm_core.engine.job import Bulk
 from gdm_core.text import format_mean_sd
 from gdm_studio.plot.figures.base import Figure
 from pages.compare import grid, pictures
 from pages.compare.settings import ComparedData, ComparedSetting
-from pages.lab.live.background import Fits, show_progress, visitor_jobs
+from pages.lab.live.background import show_progress, visitor_jobs
 from pages.ui import shell
 from pages.ui.controls import one_of, switch, tabs
 from pages.ui.exports import download_all
@@ -42,10 +43,10 @@ SCORES = {
 SHOWN = tuple(SCORES)[:4]
 
 
-def current(frame: Frame, comparison: Comparison) -> Fits | None:
+def current(frame: Frame, comparison: Comparison) -> Bulk[Compared] | None:
     """Return the job of this comparison, started if it is small; None while it waits for a click."""
     about = (comparison.key, tuple(comparison.settings))  # the same fits under other names are another comparison
-    known: Fits | None = visitor_jobs().find(("compare", about))
+    known: Bulk[Compared] | None = visitor_jobs().find(("compare", about))
     if known is not None:
         return known
     if comparison.n_fits * comparison.train.n_samples <= AT_ONCE:
@@ -60,9 +61,9 @@ def current(frame: Frame, comparison: Comparison) -> Fits | None:
     return None
 
 
-def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSetting], fits: Fits) -> None:
+def show_results(frame: Frame, source: ComparedData, chosen: list[ComparedSetting], fits: Bulk[Compared]) -> None:
     """Show everything below the controls; while fits run, the progress panel reruns the page."""
-    (found,) = fits.poll().values()
+    found = fits.read()
     with frame.picture:
         with st.container():  # always present: otherwise the figures below would be drawn again when it empties
             show_progress("compare-progress", fits, found.finished)

@@ -98,13 +98,13 @@ def _real() -> Place:
     past = [event for event in events if _is_past(event.date)]
     names = list(dict.fromkeys([*(event for event, _ in here), *(event.name for event in past)]))
     unknown_event = settings.text("event") not in (None, *names)
-    if not load.done and (unknown_event or not names):  # the calendar may have the event of the link
+    if not load.ended and (unknown_event or not names):  # the calendar may have the event of the link
         raise Waiting(f"Fetching the {year} calendar", load, year)
     event = _choose_marked(
         "Event", names, {event for event, _ in here}, names[0] if names else "", f"{year}",
         'Events marked "stored" work offline.' if here else None,
     )  # fmt: skip
-    if not load.done:
+    if not load.ended:
         st.caption("Fetching the calendar; stored sessions are available now.")
     elif load.error is not None:
         title, text = loads.explain(load.error)
@@ -161,7 +161,7 @@ def ready(place: Place) -> Session:
         raise Waiting(title, what=place, ask=True)
     load = loads.request_session(place)
     load.wait(2.0 if loader.is_stored(*where) else 0.3)  # stored sessions open at once, also on a busy machine
-    if load.done and load.error is None:
+    if load.ended and load.error is None:
         session: Session = load.value
         return session
     raise Waiting(title, load, place)

@@ -13,8 +13,8 @@ import streamlit as st
 
 from datasets.f1.differences import UNUSUAL, Differences, Habit, differences, find_habits
 from gdm_core.analysis.repeatable import FEWEST, RETURNS, RepeatableStates, repeatable_states
+from gdm_core.engine.job import Job
 from gdm_core.text import listed
-from gdm_core.trials import Trials
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import Figure
 from pages import lab
@@ -22,8 +22,7 @@ from pages.formula1 import circuit_map, teams, time_gained
 from pages.formula1.circuit import Floats
 from pages.formula1.comparison import Between, Gain
 from pages.formula1.data import Race
-from pages.lab import live
-from pages.lab.live.background import Task, show_progress, visitor_jobs
+from pages.lab.live.background import show_progress, submit_once, visitor_jobs
 from pages.ui import shell
 from pages.ui.plot import plot
 
@@ -41,16 +40,14 @@ FEW = 16  # pairs
 measure = lru_cache(maxsize=16)(differences)
 
 
-def request(race: Race, found: Between) -> tuple[Differences, Task] | None:
+def request(race: Race, found: Between) -> tuple[Differences, Job] | None:
     """Return the differences and their fit in the background; None without common channels or with too few pairs."""
     won = found.won
     apart: Differences | None = measure(race.session, found.codes, won)
     if apart is None or len(won.pairs) < FEWEST:
         return None
-    key = "differences", apart.trials.fingerprint
-    session = f"{live.visitor()}/{'/'.join(key)}"  # a thread does not know its visitor
-    begin = partial(Task, partial(_fit, apart.trials, session), "Fitting 2 to 5 states to half of the pairs")
-    return apart, visitor_jobs().get(key, begin)
+    key, words = ("differences", apart.trials.fingerprint), "Fitting 2 to 5 states to half of the pairs"
+    return apart, submit_once(key, words, repeatable_states, apart.trials)
 
 
 def tab(race: Race, found: Between) -> None:
@@ -66,25 +63,17 @@ def tab(race: Race, found: Between) -> None:
             "Compare run by run, other drivers, or early and late laps of one driver in a race.",
         )
         return
-    apart, task = requested
-    ended = task.wait(0.3)
-    show_progress("differences-progress", task, ended)
+    apart, job = requested
+    ended = job.wait(0.3)
+    show_progress("differences-progress", job, ended)
+    view = job.poll()
     if not ended:
         shell.empty("Looking for differences", "States are fitted to half of the pairs and checked on the others.")
-    elif task.error is not None:
+    elif view.message:
         again = partial(visitor_jobs().forget, ("differences", apart.trials.fingerprint))
-        shell.error("States could not be fitted", str(task.error), retry="differences-retry", again=again)
+        shell.error("States could not be fitted", view.message, retry="differences-retry", again=again)
     else:
-        show(Habits(race, found, apart, task.value))
-
-
-def _fit(trials: Trials, session: str, _: Task) -> RepeatableStates:
-    engine = live.panels.engine()
-    try:
-        fitted: RepeatableStates = engine.submit(repeatable_states, trials, session=session).result()
-        return fitted
-    finally:
-        engine.forget(session)
+        show(Habits(race, found, apart, view.result))
 
 
 class Habits:

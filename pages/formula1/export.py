@@ -108,9 +108,9 @@ def habit_files(race: Race, found: Between) -> tuple[Figures, Tables]:
     requested = differences.request(race, found)
     if requested is not None and not requested[1].wait(WAIT_S):
         shell.quiet("Differences are being fitted and not among the files yet. Open this tab again in a minute.")
-    if requested is None or not requested[1].done or requested[1].error is not None:
+    if requested is None or not requested[1].ended or requested[1].poll().message:
         return {}, {}
-    habits = differences.Habits(race, found, requested[0], requested[1].value)
+    habits = differences.Habits(race, found, requested[0], requested[1].result(0))
     return dict(habits.figures()), {"Differences": habits.table}
 
 

@@ -102,12 +102,12 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             )  # fmt: skip
         elif load is None:
             shell.empty(wait.title, wait.advice)
-        elif load.done and load.error is not None:
+        elif load.ended and load.error is not None:
             title, text = sessions.explain(load.error)
             shell.error(title, wait.advice or text, retry="f1-retry", again=partial(sessions.request_again, wait.what))
         else:
             shell.empty(wait.title, "The first load takes about 10 s; after that the session opens instantly.")
-            background.show_progress("f1-loading", load, done=False)
+            background.show_progress("f1-loading", load, ended=False)
             if isinstance(wait.what, Place):
                 st.button("Cancel", key="f1-cancel", on_click=load.cancel, icon=":material/close:")
         # An alternative without network.

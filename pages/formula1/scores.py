@@ -10,15 +10,15 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.controls import accuracy_controls, supervised_controls
-from gdm_core.engine import BulkView
-from gdm_core.engine.sweep import Record, Sweep
+from gdm_core.engine.job import Bulk
+from gdm_core.engine.sweep import Record, Records, Sweep
 from gdm_studio.plot import figures
 from pages import lab
 from pages.formula1.driver_states import race_of
 from pages.lab import View, live
 from pages.lab import scores as rows
 from pages.lab.card import Rows
-from pages.lab.live.background import Fits, show_progress, visitor_jobs
+from pages.lab.live.background import show_progress, visitor_jobs
 from pages.lab.live.queries import query_key
 from pages.ui import settings, shell
 from pages.ui.card import Score
@@ -117,6 +117,7 @@ SCORES = {
 RSLDS = {"transitions": "recurrent"}
 UNTRAINED, CLUSTERS, MAJORITY = "untrained", "best clustering", "majority class"
 Controls = dict[int, dict[str, dict[str, float]]]
+Run = Bulk[dict[str, Records]]
 
 
 def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
@@ -137,8 +138,10 @@ def start(planned: Mapping[str, Sweep]) -> None:
     """Start the sweeps of this visitor and cancel earlier ones."""
     engine = live.panels.engine()
     visitor_jobs().end("accuracy")
-    jobs = {name: one.start(engine, f"{live.visitor()}/accuracy") for name, one in planned.items()}
-    visitor_jobs().get(("accuracy", tuple(one.key for one in planned.values())), lambda: Fits(jobs))
+    bulks = [one.start(engine, f"{live.visitor()}/accuracy") for one in planned.values()]
+    jobs = {name: job for bulk in bulks for name, job in bulk.jobs.items()}
+    run = Bulk(jobs, lambda view: {name: one.collect(view) for name, one in planned.items()})
+    visitor_jobs().get(("accuracy", tuple(one.key for one in planned.values())), lambda: run)
 
 
 def table(records: Sequence[Record], score: str, n_seeds: int) -> np.ndarray[Any, Any]:
@@ -176,16 +179,15 @@ def show_accuracy(view: View) -> None:
             "this page.",
         )
         return
-    views = run.poll()
-    finished = all(found.finished for found in views.values())
-    if not finished:
+    if not run.ended:
         right.button("Stop", key="f1-sweep-stop", on_click=visitor_jobs().end, args=("accuracy",))
-    show_progress("accuracy-progress", run, finished)
-    _draw(view, {name: planned[name].collect(found) for name, found in views.items()}, views, n_seeds)
+    _draw(view, run, n_seeds)
 
 
-def _draw(view: View, records: Mapping[str, Sequence[Record]], views: Mapping[str, BulkView], n_seeds: int) -> None:
-    ended = all(found.done == found.total for found in views.values())
+def _draw(view: View, run: Run, n_seeds: int) -> None:
+    found, records = run.poll(), run.read()
+    show_progress("accuracy-progress", run, found.finished)
+    ended = found.done == found.total
     beaten, more = find_baselines(view) if ended else ({}, live.Query())  # baselines run after the fits
     for column, (score, words) in zip(st.columns(len(SCORES), gap="small"), SCORES.items(), strict=True):
         with column, shell.panel(f"against-{score}", words):
@@ -196,14 +198,13 @@ def _draw(view: View, records: Mapping[str, Sequence[Record]], views: Mapping[st
     live.show_failure(view.fit, more, "Baselines could not be computed")
     if more.pending:
         shell.quiet(f"Baselines computed for {len(beaten)} of {len(STATES)} values of K.")
-    trouble = [record.message for found in records.values() for record in found if record.message]
+    trouble = [record.message for one in records.values() for record in one if record.message]
     if trouble:
         shell.quiet(f"{len(trouble)} of the fits failed: {trouble[0]}")
-    for note in dict.fromkeys(note for found in views.values() for note in found.notes):
+    for note in found.notes:
         shell.quiet(note)
-    seconds = max((found.seconds for found in views.values()), default=0.0)
-    spent = [f"{sum(r.seconds for r in found if not r.message):.0f} s ({name})" for name, found in records.items()]
-    shell.quiet(f"{seconds:.0f} s; fitting took {', '.join(spent)}. Scores are for the held-out driver.")
+    spent = [f"{sum(r.seconds for r in one if not r.message):.0f} s ({name})" for name, one in records.items()]
+    shell.quiet(f"{found.seconds:.0f} s; fitting took {', '.join(spent)}. Scores are for the held-out driver.")
 
 
 def find_baselines(view: View) -> tuple[Controls, live.Query]:
@@ -261,15 +262,15 @@ def exported(view: View) -> dict[str, Callable[[], figures.Figure | None]]:
     for name in ("seeds", "rslds"):  # the controls are hidden now
         settings.keep(name, settings.text(name))
     n_seeds, both = number_in_address("seeds", "Seeds", 1, 5, 3), settings.text("rslds") != "false"
-    planned, run = _find_run(view, n_seeds, both)
+    _, run = _find_run(view, n_seeds, both)
     if run is None:
         return {}
-    records = {name: planned[name].collect(found) for name, found in run.poll().items()}
+    records = run.read()
     beaten, _ = find_baselines(view)
     return {words: partial(draw_curves, records, n_seeds, beaten, score) for score, words in SCORES.items()}
 
 
-def _find_run(view: View, n_seeds: int, both: bool) -> tuple[dict[str, Sweep], Fits | None]:
+def _find_run(view: View, n_seeds: int, both: bool) -> tuple[dict[str, Sweep], Run | None]:
     """Return the sweeps behind the curves, and their run once it was started."""
     planned = sweeps(view, n_seeds, both)
     return planned, visitor_jobs().find(("accuracy", tuple(one.key for one in planned.values())))

@@ -10,7 +10,7 @@ import streamlit as st
 
 from datasets.f1 import loader
 from datasets.f1.race import simulate_race
-from datasets.f1.session import FeedError, Reason, Session
+from datasets.f1.session import Reason, Session
 from gdm_core.errors import GdmError
 from pages.formula1.selection import Place
 from pages.lab.live.background import Jobs, Task
@@ -39,8 +39,7 @@ def _request(what: Place | int, read: Callable[[loader.Progress, threading.Event
     def load(task: Task) -> Any:
         return read(lambda share, text: task.report(text, share), task.cancelled)
 
-    crashed = FeedError(Reason.CRASHED, "Loading stopped unexpectedly. See the server's log.")
-    task: Task = LOADS.get((what,), lambda: Task(load, explain=lambda _: crashed))
+    task: Task = LOADS.get((what,), lambda: Task(load))
     return task
 
 

@@ -13,14 +13,15 @@ import streamlit as st
 
 from gdm_core.analysis.matching import share_columns, to_columns
 from gdm_core.analysis.suggestions import Probe, held_out_scores, picture_stride
-from gdm_core.engine.suggest import MODELS, Suggestion, SuggestJob, SuggestQuestion, SuggestView
+from gdm_core.engine.job import Bulk
+from gdm_core.engine.suggest import MODELS, Suggestion, SuggestQuestion, SuggestView
 from gdm_core.models.registry import TITLES
 from gdm_core.text import plural
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures, palette
 from pages.lab import live
 from pages.lab.decoded import Decoded
-from pages.lab.live import background
+from pages.lab.live.background import show_progress
 from pages.lab.time_scale import recommend
 from pages.lab.view import View
 from pages.ui import model_controls, shell
@@ -32,6 +33,7 @@ PICTURED = range(2, 9)  # numbers of states
 NONE_FOUND = "No settings could be suggested"
 ONE_STATE = "One state fits best, so there is nothing to apply."
 States = npt.NDArray[np.float32]
+Search = tuple[SuggestQuestion, Bulk[SuggestView]]
 VARIED = ("n_states", "n_latent", "seed")  # settings that are compared or set separately
 
 
@@ -51,19 +53,20 @@ def show_suggestion(view: View, reading: Decoded) -> None:
         _suggest_for_windows(view)
         return
     question = question_of(view.choice, view.dataset.train)
-    kept: dict[str, SuggestJob] = view.fit.memory.setdefault("suggestions", {})
-    applied = (job for job in kept.values() if _is_applied(job, view))
-    job = kept.get(question.key) or next(applied, None)
-    if job is None:
+    kept: dict[str, Search] = view.fit.memory.setdefault("suggestions", {})
+    applied = (search for search in kept.values() if _is_applied(search, view))
+    search = kept.get(question.key) or next(applied, None)
+    if search is None:
         _offer(view, question, kept)
         return
-    found = job.poll()
+    question, job = search
+    found, forget = job.read(), partial(kept.pop, question.key, None)
     left, right = st.columns([0.75, 0.25], gap="medium")
-    if not found.finished:
+    if not job.ended:
 
         def stop() -> None:
             job.cancel()
-            kept.pop(job.question.key, None)
+            forget()
 
         right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch", on_click=stop)
     if (best := found.suggestion) is not None:
@@ -80,10 +83,9 @@ def show_suggestion(view: View, reading: Decoded) -> None:
     with left:
         if view.dataset.recorded:
             recommend(view.dataset.train, view.dataset.unit, "suggest-time-scale")
-        _watch(job, found)
-    _show_result(view, job, found)
+        show_progress("suggest-progress", job, found.suggestion is not None or bool(found.message))
+    _show_result(view, question, found)
     if found.message:
-        forget = partial(kept.pop, job.question.key, None)
         shell.error(NONE_FOUND, found.message, retry=f"suggest-again-{view.page}", again=forget)
 
 
@@ -99,10 +101,11 @@ def _suggest_for_windows(view: View) -> None:
             apply_button(view.choice, view.choice.name, settings, f"suggest-apply-{view.page}")
 
 
-def _is_applied(job: SuggestJob, view: View) -> bool:
+def _is_applied(search: Search, view: View) -> bool:
     """Return whether the controls are set to what this search suggested for the same data."""
-    suggestion = job.poll().suggestion
-    if suggestion is None or job.question.trials.fingerprint != view.dataset.train.fingerprint:
+    question, job = search
+    suggestion = job.read().suggestion
+    if suggestion is None or question.trials.fingerprint != view.dataset.train.fingerprint:
         return False
     offered = [(suggestion.model, suggestion.settings)]
     if (other := suggestion.verdict.alternative) is not None:
@@ -130,7 +133,7 @@ def apply_button(
     )
 
 
-def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -> None:
+def _offer(view: View, question: SuggestQuestion, kept: dict[str, Search]) -> None:
     names = " and ".join(TITLES[name] for name in question.models)
     text = (
         f"Compares {names} with 1 to {plural(max(question.states), 'state')} on held-out halves of the data. "
@@ -139,27 +142,22 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, SuggestJob]) -
     shell.empty("Recommended settings", text)
 
     def begin() -> None:
-        kept[question.key] = SuggestJob(question, live.panels.engine(), f"{live.visitor()}/{view.page}/suggest")
+        kept[question.key] = question, question.start(live.panels.engine(), f"{live.visitor()}/{view.page}/suggest")
         while len(kept) > MOST_KEPT:
-            kept.pop(next(iter(kept))).cancel()
+            kept.pop(next(iter(kept)))[1].cancel()
 
     shell.begin_button("Suggest settings", begin, NONE_FOUND, type="primary", key=f"suggest-{view.page}")
 
 
-def _watch(job: SuggestJob, first: SuggestView) -> None:
-    fits = background.Fits({"suggest": job}, news=lambda view: (view.suggestion is None, len(view.probes)))
-    background.show_progress("suggest-progress", fits, first.finished)
-
-
-def _show_result(view: View, job: SuggestJob, found: SuggestView) -> None:
+def _show_result(view: View, question: SuggestQuestion, found: SuggestView) -> None:
     """Show the states of each K, then the recommendation or the scores so far."""
     if found.suggestion is not None:
         best = found.suggestion.verdict
-        _show_pictures(view, job.question, [probe for probe in best.probes if probe.model == best.model], best.n_states)
+        _show_pictures(view, question, [probe for probe in best.probes if probe.model == best.model], best.n_states)
         show_verdict(found.suggestion)
     elif len({probe.n_states for probe in found.probes}) > 1:
-        name = job.question.models[0]
-        _show_pictures(view, job.question, [probe for probe in found.probes if probe.model == name])
+        name = question.models[0]
+        _show_pictures(view, question, [probe for probe in found.probes if probe.model == name])
         _show_probes(found.probes, held_out_scores(found.probes))
 
 

@@ -14,9 +14,8 @@ from gdm_core.analysis.time_scale import ScaleChoice, choose_scale
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trials
 from gdm_core.units import Unit, unit_for
-from pages.lab import live
 from pages.lab.dataset import Dataset
-from pages.lab.live.background import Task, show_progress, visitor_jobs
+from pages.lab.live.background import show_progress, submit_once
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of
 
@@ -45,23 +44,16 @@ def choose_window(trials: Trials, unit: str, scope: str) -> tuple[int | None, in
 
 def recommend(trials: Trials, unit: str, key: str = "time-scale") -> ScaleChoice | None:
     """Show the recommended time scale and return it; None until a worker has found it."""
-    engine, session = live.panels.engine(), f"{live.visitor()}/time-scale/{trials.fingerprint}"
-
-    def choose(_: Task) -> Any:
-        try:
-            return engine.submit(choose_scale, trials, session=session).result()
-        finally:
-            engine.forget(session)
-
-    task: Task = visitor_jobs().get(("time-scale", trials.fingerprint), lambda: Task(choose, UNDER_WAY))
-    ended = task.wait(AT_ONCE_S)
-    show_progress(key, task, ended)
+    job = submit_once(("time-scale", trials.fingerprint), UNDER_WAY, choose_scale, trials)
+    ended = job.wait(AT_ONCE_S)
+    show_progress(key, job, ended)
     if not ended:
         return None
-    if task.error is not None:
-        shell.quiet(f"No time scale can be recommended. {task.error}")
+    view = job.poll()
+    if view.message:
+        shell.quiet(f"No time scale can be recommended. {view.message}")
         return None
-    choice: ScaleChoice = task.value
+    choice: ScaleChoice = view.result
     length = "samples" if choice.scale is None else f"windows of {describe(choice.scale, trials[0].rate_hz, unit)}"
     shell.quiet(f"Recommended: {length}. {choice.sentences[1]}")
     return choice

@@ -56,7 +56,7 @@ with frame.controls:
 stored = paper.load()
 frame.header(f"{PANELS[name][0]}, of “Interpretable time series analysis with Gumbel dynamics”")
 with frame.picture:
-    results = list(run.poll().values()) if run is not None else []
+    results = run.read() if run is not None else []
     going = any(not result.finished for result in results)
     if run is not None:
         with st.container():  # keeps the place of the panel below when the progress bar goes

@@ -17,7 +17,8 @@ from gdm_core.analysis.envelopes import SPREADS
 from gdm_core.analysis.matching import share_columns, to_columns
 from gdm_core.analysis.segments import composition
 from gdm_core.analysis.state_scores import majority_map
-from gdm_core.engine.compare import Compared, CompareJob
+from gdm_core.engine.compare import Compared
+from gdm_core.engine.job import Bulk, BulkView
 from gdm_core.text import format_mean_sd
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 from gdm_studio import paper
@@ -25,7 +26,7 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import INK, Dict, Figure, axis, figure, key_above, points, typed
 from pages.lab import live
 from pages.lab.live import panels, require_open_fit
-from pages.lab.live.background import Fits, visitor_jobs
+from pages.lab.live.background import visitor_jobs
 from pages.paper import numbers
 from pages.ui import navigation, settings, shell
 from pages.ui.controls import one_of
@@ -54,18 +55,22 @@ def choose_data(name: str, n_seeds: int) -> paper.Experiment | None:
 
 
 # ---- reruns ---------------------------------------------------------------------------------------------------------
-def find_run(name: str) -> Fits | None:
+def find_run(name: str) -> Bulk[list[Compared]] | None:
     """Return the user's rerun of an experiment, if any."""
-    fits: Fits | None = visitor_jobs().find(("paper", name))
-    return fits
+    run: Bulk[list[Compared]] | None = visitor_jobs().find(("paper", name))
+    return run
 
 
 def start(experiment: paper.Experiment) -> None:
     """Run an experiment, and end the user's previous run."""
     engine, visitor = panels.engine(), f"{live.visitor()}/paper"
     visitor_jobs().end("paper")
-    jobs = {str(i): CompareJob(one, engine, visitor) for i, one in enumerate(experiment.comparisons)}
-    visitor_jobs().get(("paper", experiment.name), lambda: Fits(jobs))
+    jobs = {name: job for one in experiment.comparisons for name, job in one.start(engine, visitor).jobs.items()}
+
+    def collect(view: BulkView) -> list[Compared]:
+        return [one.collect(view) for one in experiment.comparisons]
+
+    visitor_jobs().get(("paper", experiment.name), lambda: Bulk(jobs, collect))
 
 
 @dataclass(frozen=True, eq=False)

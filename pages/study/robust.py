@@ -39,8 +39,8 @@ def show(opened: OpenStudy, question: Question, finding: Finding) -> None:
     st.html(_table(rows))
     if task is None:
         return
-    show_progress(f"{NAME}-progress", task, task.done)
-    if not task.done:
+    show_progress(f"{NAME}-progress", task, task.ended)
+    if not task.ended:
         st.button("Cancel", key=f"{NAME}-stop", on_click=task.cancel, icon=":material/stop:")
     elif task.cancelled.is_set():
         again = partial(visitor_jobs().forget, _key(opened, question))

@@ -6,7 +6,6 @@ Recordings are fitted with one model on the engine, blind to the sheet.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +20,7 @@ from datasets.keypoints import KeypointTable, limit_notes
 from datasets.storage import data_dir
 from gdm_core.analysis.suggestions import MANY_TRIALS
 from gdm_core.engine import Priority
-from gdm_core.engine.suggest import Suggestion, SuggestJob, max_samples
+from gdm_core.engine.suggest import Suggestion, max_samples
 from gdm_core.errors import FitError, GdmError
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
@@ -369,17 +368,17 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
     def do(say: Say) -> Suggestion:
         _, kept = fitting.prepare(recordings, known)
         trials = fitting.sample_animals(kept, known.animals, max_samples(models_of(choice)))
-        job = SuggestJob(question_of(choice, trials), engine, session)
+        job = question_of(choice, trials).start(engine, session)
         try:
-            while not (now := job.poll()).finished:
-                say(f"Fitting half of the {subjects}, scoring the others", now.done / max(1, now.total))
-                time.sleep(LOOK_EVERY_S)
+            while not job.wait(LOOK_EVERY_S):
+                say(f"Fitting half of the {subjects}, scoring the others", job.progress[1])
         except Stopped:
             job.cancel()
             raise
-        if now.suggestion is None:
-            raise FitError(now.message)
-        return now.suggestion
+        found = job.read()
+        if found.suggestion is None:
+            raise FitError(found.message)
+        return found.suggestion
 
     about = ("suggest", key, choice.name, json.dumps(dict(choice.config), sort_keys=True))
     asked = st.session_state.get(_SUGGESTED)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gdm_core.engine.compare import Compared, CompareJob, Comparison
+from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
 from pages.compare import grid, pictures, results, settings
@@ -111,7 +111,7 @@ def test_map_over_k_marks_failed_fits(engine):
     app.run()
     asked = grid.settings_of(settings.ComparedSetting("B", "pdlds", "pdlds", {"n_states": 4, "n_latent": 2}), None)
     source = settings.simulated("nascar-soft", 0)
-    made = grid.heat(CompareJob(Comparison(asked, (0,), source.train, source.test), engine, "one").poll(), None, "ten")
+    made = grid.heat(Comparison(asked, (0,), source.train, source.test).run(engine), None, "ten")
     assert [mark["text"] for mark in made["layout"]["annotations"]] == ["×"] * 6
 
 
@@ -163,8 +163,8 @@ def test_current_fit_is_added_as_a_model(engine):
 def test_comparison_of_uploaded_data_is_not_cached(engine):
     source = settings.simulated("nascar-soft", 0)
     asked = Comparison({"A": ("gdm", {"n_states": 4})}, (0,), source.train, source.test, keep=False)
-    CompareJob(asked, engine, "one")
-    CompareJob(asked, engine, "another")
+    asked.start(engine, "one")
+    asked.start(engine, "another")
     assert len(fits) == 2
 
 
@@ -198,5 +198,5 @@ def test_truth_and_shipped_states_are_there_before_any_fit(engine, monkeypatch):
     )  # fmt: skip
     known = pictures.find_shipped(source, [one, replace(one, letter="B", config=one.config | {"temperature": 0.6})])
     (label,) = known
-    found = Compared(0, 2, False, {label: {}, "B": {}}, {}, {})
+    found = Compared(2, False, {label: {}, "B": {}}, {}, {})
     assert list(pictures.align(source, found, 1, known)) == [pictures.TRUTH, label]

@@ -75,7 +75,7 @@ def test_unexpected_load_error_is_reported(monkeypatch):
     fails(monkeypatch, "load_session", KeyError("boom"))
     load = sessions.request_session(RING)
     assert load.wait(5)
-    assert load.error.reason is Reason.CRASHED
+    assert "KeyError" in str(load.error)
 
 
 def test_loads_are_shared_and_bounded():

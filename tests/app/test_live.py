@@ -230,8 +230,8 @@ def _background_work() -> None:
     ("jobs", "slowdown", "words"),
     [
         (0, 1.0, "about 7 s"),
-        (1, 1.0, "about 7 s once 1 queued job finishes"),
-        (18, 4.0, "about 30 s once 18 queued jobs finish"),
+        (1, 1.0, "about 7 s once 1 queued fit finishes"),
+        (18, 4.0, "about 30 s once 18 queued fits finish"),
     ],
 )
 def test_estimate_counts_queued_jobs_and_recent_pace(monkeypatch, jobs, slowdown, words):
@@ -328,6 +328,6 @@ def test_result_during_a_run_asks_for_another_run():
     assert queries.ask("look", "a look", lambda: 1).pending
     engine.run_all()
     assert queries.ask("scores", "some scores", lambda: 2).pending, "which also collects the look"
-    assert queries.pop_unseen()
-    assert not queries.pop_unseen(), "one rerun is enough"
+    assert queries.news == {"look"}
     assert queries.ask("look", "a look", lambda: 1).value == 1
+    assert not queries.news, "one rerun is enough"

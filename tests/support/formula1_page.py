@@ -95,7 +95,7 @@ def visit(**query: str) -> AppTest:
     """Open the page, with the simulated race by default."""
     app = opened("formula1", **({"source": "simulated"} | query))
     # A stored session may load more slowly than the page waits.
-    if sessions.is_requested(RING) and not (load := sessions.request_session(RING)).done:
+    if sessions.is_requested(RING) and not (load := sessions.request_session(RING)).ended:
         load.wait(2.0)
         app.run()
     return app

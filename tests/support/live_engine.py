@@ -186,7 +186,7 @@ class QuickEngine(Engine):
         job.apply({"kind": "started"})
         job.apply(
             {"kind": "progress", "step": step, "total": 3, "curve": [[step, -1.0]]}
-            | {"snapshot": result.snapshot.encode()}
+            | {"snapshot": pickle.dumps(result.snapshot)}
         )
 
     def run_all(self) -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from gdm_core import ARHMM
-from gdm_core.engine.compare import CompareJob, Comparison
-from gdm_core.engine.runner import LocalEngine
+from gdm_core.engine.compare import Comparison
 from gdm_core.errors import FitWarning
 from gdm_core.models.extrapolation import describe_held_out
 from gdm_core.trials import as_trials
@@ -43,7 +42,7 @@ def test_score_and_forecast_outside_the_fit_warn():
 def test_comparison_notes_data_outside_the_fit():
     train, test = halves(walk(1))
     setting = ("arhmm", {"n_states": 2, "n_latent": 1})
-    found = CompareJob(Comparison({"A": setting}, (0,), train, test), LocalEngine(), "test").poll()
+    found = Comparison({"A": setting}, (0,), train, test).run()
     assert describe_held_out(train, test) in found.notes
     assert not describe_held_out(train, train)
 

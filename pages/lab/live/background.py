@@ -6,14 +6,15 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import streamlit as st
 
-from gdm_core.engine.estimate import Estimate
+from gdm_core.engine.job import Bulk, Job
 from gdm_core.errors import FitError, GdmError
 from pages.channel import channel
+from pages.lab.live import panels
 from pages.ui import shell
 from pages.ui.plot import Panel, Text, by_key, draw_live
 
@@ -24,12 +25,12 @@ MAX_JOBS = 24  # of a visitor, with finished ones
 _JOBS = "_jobs"
 
 
-def show_progress(key: str, job: Fits | Task, done: bool) -> None:
+def show_progress(key: str, job: Job | Bulk[Any] | Task, ended: bool) -> None:
     """Show the progress of a job, and rerun the page for news and at its end.
 
-    done  whether the page already shows the finished job
+    ended  whether the page already shows the finished job
     """
-    if done:
+    if ended:
         return
     before, began = job.news, time.monotonic()
 
@@ -38,79 +39,34 @@ def show_progress(key: str, job: Fits | Task, done: bool) -> None:
 
     def settled() -> str:
         news = time.monotonic() - began >= NEWS_EVERY_S and job.news != before
-        return "results" if news or job.done else ""
+        return "results" if news or job.ended else ""
 
     draw_live(draw, lambda: True, settled)
-
-
-class Fits:
-    """Jobs of the engine that belong together, by name; `news` returns the part of a job that the page shows.
-
-    `progress` is the current activity and the finished share from 0 to 1; `news` changes with new results.
-    """
-
-    def __init__(self, jobs: Mapping[str, Any], news: Callable[[Any], Hashable] = lambda view: view.done) -> None:
-        self.jobs, self._news = jobs, news
-        self._estimate = Estimate()
-
-    def poll(self) -> dict[str, Any]:
-        return {name: job.poll() for name, job in self.jobs.items()}
-
-    @property
-    def progress(self) -> tuple[str, float]:
-        views = self.poll().values()
-        done, total = sum(view.done for view in views), sum(view.total for view in views)
-        waits = next((view.waits for view in views if view.waits), "")
-        words = self._estimate.describe(done, total) if not waits else f"{done} of {total} fits, {waits}"
-        return words, done / max(1, total)
-
-    @property
-    def news(self) -> Hashable:
-        return tuple(map(self._news, self.poll().values()))
-
-    @property
-    def done(self) -> bool:
-        return all(view.finished for view in self.poll().values())
-
-    def cancel(self) -> None:
-        """Cancel the jobs; the cache keeps finished fits."""
-        for job in self.jobs.values():
-            job.cancel()
 
 
 class Stopped(Exception):
     """A task was cancelled."""
 
 
-def _explain_crash(error: Exception) -> GdmError:
-    return FitError(f"An unexpected {type(error).__name__} occurred. See the server's log.")
-
-
 class Task:
     """A function in a separate thread.
 
-    do       called with the task; it reports progress with `report` or `checkpoint`
-    words    activity until the first report
-    explain  returns the error to show for an unexpected exception, which is logged
+    do     called with the task; it reports progress with `report` or `checkpoint`
+    words  activity until the first report
     """
 
     news: Hashable = None  # changes with partial results, which `do` writes to `value`
 
-    def __init__(
-        self,
-        do: Callable[[Task], Any],
-        words: str = "Starting",
-        explain: Callable[[Exception], GdmError] = _explain_crash,
-    ) -> None:
+    def __init__(self, do: Callable[[Task], Any], words: str = "Starting") -> None:
         self.progress: tuple[str, float] = (words, 0.0)
         self.value: Any = None
         self.error: GdmError | None = None
         self.cancelled, self._ended = threading.Event(), threading.Event()
-        self._do, self._explain = do, explain
+        self._do = do
         threading.Thread(target=self._run, name="task", daemon=True).start()
 
     @property
-    def done(self) -> bool:
+    def ended(self) -> bool:
         return self._ended.is_set()
 
     def wait(self, seconds: float) -> bool:
@@ -139,13 +95,13 @@ class Task:
             self.error = error
         except Exception as error:  # the thread reports every failure
             log.exception("A task of a page failed.")
-            self.error = self._explain(error)
+            self.error = FitError(f"An unexpected {type(error).__name__} occurred. See the server's log.")
         finally:
             self._ended.set()
 
 
 class Jobs:
-    """Jobs by key, of which the first part is a name. Above `max_jobs`, the oldest finished jobs are dropped."""
+    """Jobs and tasks by key, of which the first part is a name. Above `max_jobs`, the oldest finished jobs are dropped."""
 
     def __init__(self, max_jobs: int) -> None:
         self._max_jobs = max_jobs
@@ -158,7 +114,7 @@ class Jobs:
             if key not in self._jobs:
                 self._jobs[key] = begin()
             self._jobs.move_to_end(key)
-            done = [name for name, job in self._jobs.items() if name != key and job.done]
+            done = [name for name, job in self._jobs.items() if name != key and job.ended]
             for old in done[: max(0, len(self._jobs) - self._max_jobs)]:
                 del self._jobs[old]
             return self._jobs[key]
@@ -182,7 +138,7 @@ class Jobs:
     def leave(self) -> None:
         """Cancel and drop the unfinished jobs."""
         with self._lock:
-            for key in [key for key, job in self._jobs.items() if not job.done]:
+            for key in [key for key, job in self._jobs.items() if not job.ended]:
                 self._jobs.pop(key).cancel()
 
 
@@ -191,3 +147,10 @@ def visitor_jobs() -> Jobs:
     jobs: Jobs = st.session_state.setdefault(_JOBS, Jobs(MAX_JOBS))
     channel().at_leave["tasks"] = jobs.leave
     return jobs
+
+
+def submit_once(key: tuple[Hashable, ...], words: str, function: Callable[..., Any], *args: Any) -> Job:
+    """Return this visitor's job of a key, started if there is none; `words` say what it does."""
+    engine, session = panels.engine(), f"{panels.visitor()}/{key[0]}"
+    job: Job = visitor_jobs().get(key, lambda: engine.submit(function, *args, session=session, name=words))
+    return job

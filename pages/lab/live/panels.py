@@ -77,7 +77,7 @@ def estimate_wait(usual_s: float) -> str:
     """Return an estimate of the time of new work; `usual_s` is its time on one quiet core."""
     info = engine().info()
     words, jobs = format_duration(usual_s * info.slowdown / max(1, info.n_workers)), info.waiting + info.running
-    return f"{words} once {plural(jobs, 'queued job')} finish{'es' * (jobs == 1)}" if jobs else words
+    return f"{words} once {plural(jobs, 'queued fit')} finish{'es' * (jobs == 1)}" if jobs else words
 
 
 # ---- panels -------------------------------------------------------------------------------------------------------
@@ -112,15 +112,14 @@ def _name_earlier(panels: Mapping[str, Panel], fit: FitSession) -> Mapping[str, 
 
 def rerun_when_answered(fit: FitSession) -> None:
     """Rerun the page when all its queries have results. Call at the end of its script."""
-    n_settled = fit.queries.n_settled
 
     def settled() -> str:
         fit.queries.collect()
         if fit.running or fit.queries.awaited:  # the end of the fit reruns the page
             return ""
-        return "answers" if fit.queries.pop_unseen() or fit.queries.n_settled != n_settled else ""
+        return "answers" if fit.queries.news else ""
 
-    channel().scene.live.append(LivePanels(dict, lambda: fit.queries.pending, settled))
+    channel().scene.live.append(LivePanels(dict, lambda: bool(fit.queries.pending), settled))
 
 
 def keep_colours(state: FitState) -> None:

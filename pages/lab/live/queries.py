@@ -49,32 +49,27 @@ class _Pending:
     partial: Any = None
 
 
+Key = tuple[str, str]  # name of a query, and name of all its inputs
+
+
 class Queries:
     """The queries of one page and one visitor; per name, the latest wins."""
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
-        self._results: OrderedDict[tuple[str, str], Query] = OrderedDict()
-        self._failures: dict[tuple[str, str], str] = {}
-        self._pending: dict[str, _Pending] = {}
+        self._results: OrderedDict[Key, Query] = OrderedDict()
+        self._failures: dict[Key, str] = {}
+        self.pending: dict[str, _Pending] = {}
         self._latest: dict[str, Query] = {}
-        self._unseen: set[str] = set()  # names that were pending when last asked for
+        self.news: set[str] = set()  # names whose results the script has not seen yet
         self._idle: set[str] = set()  # names of low priority, which no page waits for
         self.drawn: set[str] = set()  # names whose results the channel draws, so that no script has to run
         self.n_news = 0  # results and partial results so far
-        self.n_settled = 0  # results for which the script has to run
-
-    @property
-    def pending(self) -> bool:
-        return bool(self._pending)
-
-    def is_pending(self, name: str) -> bool:
-        return name in self._pending
 
     @property
     def awaited(self) -> bool:
         """Whether the script waits for a result."""
-        return bool(self._pending.keys() - self._idle - self.drawn)
+        return bool(self.pending.keys() - self._idle - self.drawn)
 
     def ask(
         self,
@@ -121,29 +116,26 @@ class Queries:
         self, name: str, key: str, submit: Callable[[], Job], about: Any, priority: Priority, wait_s: float = 0.0
     ) -> Query:
         self.collect()
-        self._unseen.discard(name)
         if priority is Priority.LOW:
             self._idle.add(name)
         if (name, key) in self._results:
-            if name in self._pending and self._pending[name].key != key:
+            self.news.discard(name)
+            if name in self.pending and self.pending[name].key != key:
                 self.cancel(name)
             self._results.move_to_end((name, key))
             self._latest[name] = self._results[name, key]
             return self._results[name, key]
         if (name, key) in self._failures:
             return replace(self.latest(name), message=self._failures[name, key])
-        pending = self._pending.get(name)
+        pending = self.pending.get(name)
         if pending is None or pending.key != key:
             self.cancel(name)
             try:
-                pending = self._pending[name] = _Pending(key, submit(), about)
+                pending = self.pending[name] = _Pending(key, submit(), about)
             except GdmError as error:
                 return replace(self.latest(name), message=str(error))
-            if wait_s:
-                pending.job.wait(wait_s)
-            if pending.job.poll().status.final:  # cached, or done meanwhile
+            if pending.job.wait(wait_s):  # cached, or done meanwhile
                 return self._resolve(name, key, submit, about, priority)
-        self._unseen.add(name)
         view = pending.job.poll()
         pending.partial = view.found
         return replace(self.latest(name), pending=True, partial=view.found, queued=view.status is JobStatus.QUEUED)
@@ -159,17 +151,12 @@ class Queries:
 
     def cancel(self, name: str) -> None:
         """Cancel the query of a name."""
-        if name in self._pending:
-            self._unseen.discard(name)
-            self._pending.pop(name).job.cancel()
+        if name in self.pending:
+            self.pending.pop(name).job.cancel()
 
     def cancel_idle(self) -> None:
         """Cancel the queries of low priority."""
-        for name in self._idle & set(self._pending):
-            self.cancel(name)
-
-    def cancel_all(self) -> None:
-        for name in list(self._pending):
+        for name in self._idle:
             self.cancel(name)
 
     def latest(self, name: str) -> Query:
@@ -180,27 +167,19 @@ class Queries:
         """Forget the failures of a name."""
         self._failures = {query: why for query, why in self._failures.items() if query[0] != name}
 
-    def pop_unseen(self) -> bool:
-        """Return whether results have arrived that their callers have not seen; each counts once.
-
-        Each query collects all results, so a result may arrive between its caller's query and a later one.
-        """
-        arrived = {name for name in self._unseen if name not in self._pending}
-        self._unseen -= arrived
-        return bool(arrived - self._idle - self.drawn)
-
     def collect(self) -> None:
         """Store the results of finished jobs."""
-        for name, pending in list(self._pending.items()):
+        for name, pending in list(self.pending.items()):
             view = pending.job.poll()
             if not view.status.final:
                 self.n_news += view.found is not pending.partial
                 pending.partial = view.found
                 continue
-            del self._pending[name]
+            del self.pending[name]
             self.n_news += 1
             failed = view.status is JobStatus.FAILED  # a script shows why
-            self.n_settled += name not in self._idle and (failed or name not in self.drawn)
+            if name not in self._idle and (failed or name not in self.drawn):
+                self.news.add(name)
             if view.status is JobStatus.DONE:
                 self.put(name, pending.key, view.result, pending.about)
             elif failed:

@@ -48,6 +48,7 @@ class FitSession:
         link_order  order of colours in the page's address, which a first fit takes
         address     another number than before if the address was opened, as by Back; its first fit takes its colours
         """
+        self.queries.news.clear()  # a script runs
         before, self.spec = self.spec, spec
         is_opened, self._address = before is None or address != self._address, address
         if before is not None and spec.key == before.key:
@@ -58,7 +59,8 @@ class FitSession:
         # Back must not add colours that follow the fit it left to the address: that would be a new step of the history.
         self._anchor = ColourAnchor(link=link_order) if is_opened else self._anchor.move_on(self._state, spec)
         self._cancel(self._jobs.keys() - {spec.key})
-        self.preview_queries.cancel_all()
+        for name in list(self.preview_queries.pending):
+            self.preview_queries.cancel(name)
         self.queries.cancel_idle()  # the fit needs the workers
         self.retry()
 
@@ -98,7 +100,7 @@ class FitSession:
     @property
     def completing(self) -> bool:
         """Whether states of other held-out trials are being computed with the displayed fit."""
-        return self.queries.is_pending(STATES)
+        return STATES in self.queries.pending
 
     def poll(self) -> FitState:
         """Return the current state: the same object while nothing changes."""
