@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict, fit_cell, measure_baselines, verdict
-from gdm_core.engine.grid import Grid, cell_name, check_seeds
 from gdm_core.engine.job import Bulk, BulkView, Progress
-from gdm_core.engine.runner import Runner
+from gdm_core.engine.runner import Grid, Runner, cell_name, check_seeds
 from gdm_core.errors import ConfigError
 from gdm_core.models.extrapolation import describe_held_out
 from gdm_core.trials import Trials

@@ -1,21 +1,24 @@
-"""What engines share: jobs with cached results. `LocalEngine` runs them in this process."""
+"""What engines share: jobs with cached results, and grids of fits. `LocalEngine` runs them in this process."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.job import Bulk, BulkView, Call, Job, Priority, Progress
-from gdm_core.engine.spec import FitSpec
-from gdm_core.errors import GdmError
+from gdm_core.engine.spec import FitSpec, config_text
+from gdm_core.errors import ConfigError, GdmError
+from gdm_core.trials import Trials
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Runner(ABC):
@@ -150,3 +153,40 @@ class LocalEngine(Runner):
 def last_value(values: Iterator[Any]) -> Any:
     """Return the last value of a generator, or None."""
     return next(iter(deque(values, maxlen=1)), None)
+
+
+# ---- grids ------------------------------------------------------------------------------------------------------
+class Grid(ABC, Generic[T]):
+    """Fits whose results are read together. Finished fits are cached, so a stopped grid continues."""
+
+    @abstractmethod
+    def cells(self) -> Mapping[str, Any]:
+        """Return the fits by cache name: everything that a result depends on except the code version."""
+
+    @abstractmethod
+    def start(self, engine: Runner, session: str, progress: Progress | None = None) -> Bulk[T]:
+        """Start all fits at low priority."""
+
+    @property
+    def key(self) -> str:
+        """Cache key of the whole grid."""
+        return hashlib.sha256("\n".join(sorted(self.cells())).encode()).hexdigest()
+
+    def run(self, engine: Runner | None = None, progress: Progress | None = None) -> T:
+        """Run all fits on the engine, or in this process, and return their results."""
+        bulk = self.start(engine or LocalEngine(), "grid", progress)
+        bulk.wait()
+        return bulk.read()
+
+
+def cell_name(family: str, config: Mapping[str, Any], train: Trials, test: Trials, scorer: str = "") -> str:
+    """Return the cache name of a fit."""
+    return "/".join([family, config_text(config), scorer, train.fingerprint, test.fingerprint])
+
+
+def check_seeds(seeds: Sequence[int], configs: Iterable[Mapping[str, Any]]) -> None:
+    """Raise ConfigError for missing or repeated seeds, and for configurations that contain one."""
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise ConfigError(f"seeds is {list(seeds)}; it must hold one seed or more, each once.")
+    if any("seed" in config for config in configs):
+        raise ConfigError("Put seeds in `seeds`, not in a setting: results are averaged over them.")

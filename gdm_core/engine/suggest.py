@@ -13,9 +13,8 @@ from typing import Any, Literal
 import pandas as pd
 
 from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, halves, probe, thinned
-from gdm_core.engine.grid import Grid
 from gdm_core.engine.job import Bulk, BulkView, Progress
-from gdm_core.engine.runner import Runner
+from gdm_core.engine.runner import Grid, Runner
 from gdm_core.engine.spec import config_text
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.models.extrapolation import describe_held_out
@@ -26,15 +25,17 @@ from gdm_core.trials import Trials
 MODELS = ("gdm", "arhmm-sticky")
 SEEDS = (0,)
 MAX_STATES = 9
-# Limits on samples, which keep a search within about a minute on one core.
-MAX_SAMPLES = {"gdm": 6000, "gdm-linear": 6000, "arhmm": 6000, "arhmm-sticky": 6000}
-MAX_SAMPLES |= {"gdm-paper": 1500, "gdm-network": 1500, "gdm-rnn": 1500, "gdm-mixture": 1500, "pdlds": 1500}
-DEFAULT_MAX_SAMPLES = 3000
+# Limits on samples, which keep a search within about a minute on one core, and the seconds of a fit to so many.
+LIMITS = {"gdm": (6000, 0.4), "gdm-linear": (6000, 0.4), "arhmm": (6000, 0.2), "arhmm-sticky": (6000, 0.2)}
+LIMITS |= {"gdm-paper": (1500, 1.7), "gdm-network": (1500, 2.5), "gdm-rnn": (1500, 4.0), "gdm-mixture": (1500, 1.3)}
+LIMITS |= {"pdlds": (1500, 0.6)}
+DEFAULT_LIMIT = 3000, 0.6
+BESIDES_S = 0.05  # of each fit, whatever its samples
 
 
 def max_samples(models: Iterable[str]) -> int:
     """Return the number of samples to use: the limit of the slowest model."""
-    return min(MAX_SAMPLES.get(name, DEFAULT_MAX_SAMPLES) for name in models)
+    return min(LIMITS.get(name, DEFAULT_LIMIT)[0] for name in models)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,8 @@ class SuggestQuestion(Grid["SuggestView"]):
     @property
     def usual_s(self) -> float:
         """Rough duration of all fits on one idle core, in seconds."""
-        return self.n_fits * (0.3 + 0.6 * self.read.n_samples / max_samples(self.models))
+        found = (LIMITS.get(model, DEFAULT_LIMIT) for model, _ in self.settings.values())
+        return self.fits_each * sum(BESIDES_S + s * self.read.n_samples / limit for limit, s in found)
 
     def base(self, model: str) -> dict[str, Any]:
         """Return the family of a model and its parameters, except the number of states."""

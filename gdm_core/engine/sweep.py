@@ -11,9 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from gdm_core.engine.grid import Grid, cell_name, check_seeds
 from gdm_core.engine.job import Bulk, BulkView, Progress
-from gdm_core.engine.runner import Runner
+from gdm_core.engine.runner import Grid, Runner, cell_name, check_seeds
 from gdm_core.engine.spec import require_for_workers, resolve, resolve_family
 from gdm_core.engine.worker import checkpoint
 from gdm_core.errors import ConfigError

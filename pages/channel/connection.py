@@ -13,8 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gdm_core.errors import DataError
 from pages.channel import live
-from pages.channel.live import ROUTE, Channel, channels
-from pages.channel.messages import from_browser
+from pages.channel.live import ROUTE, Channel, channels, from_browser
 
 log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ panels again and sends those that changed, once the browser has drawn the previo
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 import threading
@@ -17,7 +18,7 @@ from weakref import WeakValueDictionary
 
 import streamlit as st
 
-from pages.channel.messages import to_browser
+from gdm_core.errors import DataError
 from pages.channel.scene import Panel, Scene
 
 log = logging.getLogger(__name__)
@@ -89,14 +90,14 @@ class Channel:
 
     def goes_on(self) -> bool:
         """Return whether panels may change after the run, or another is due; the browser is told when this changes."""
-        self._moves = self._next.goes_on
+        self._moves = self._next.moves or bool(self._next.settled())
         return self._moves
 
     def end_run(self) -> None:
         """Start updates of the scene that the script has left."""
         with self._lock:
             self._scene = self._next
-            for key, panel in self._scene.first_panels.items():
+            for key, panel in (item for one in self._scene.live for item in one.drawn.items()):
                 message = panel.message()
                 if message != self._script_messages.get(key):
                     self._sent.pop(key, None)  # the browser draws the script's panel
@@ -215,3 +216,55 @@ def channel() -> Channel:
     found: Channel = st.session_state.setdefault(_SESSION_KEY, Channel())
     channels[found.token] = found
     return found
+
+
+# ---- messages: JSON with these fields; components/channel.js says how the browser uses them ----------------------------
+VERSION = 1  # a page that was opened before an update of the server may speak another one
+MAX_LENGTH = 2_000  # characters of a message from a browser
+MAX_NUMBER = 2**53  # above it, a browser's integers are inexact
+
+TO_SERVER: dict[str, dict[str, type | tuple[type, ...]]] = {
+    # The connection is new: send every panel.
+    "present": {},
+    # The panels of this number are on the screen.
+    "drawn": {"number": int},
+    # The pointer is near a slider or drags it (`held`), repeated every second. The browser has tables of the fit `source`.
+    "near": {"slider": str, "held": bool, "value": (int, float), "source": str},
+}
+
+
+def to_browser(kind: str, **fields: Any) -> str:
+    """Return a message for the browser.
+
+    parts   number, run, parts: panels that changed, by key; per panel the highest number wins; `run` counts script runs
+    moves   run, moves: whether anything after this script run may still change or need another one
+    run     number, why: request for one script run
+    tables  slider, source, tables, how, more: states at values of a slider; tables of another fit (`source`) replace earlier
+            ones, and their first message has `how` to draw
+    """
+    return json.dumps({"v": VERSION, "type": kind, **fields}, separators=(",", ":"))
+
+
+def from_browser(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the fields of a message; raise DataError if it is invalid."""
+    if len(text) > MAX_LENGTH:
+        raise DataError(f"A message has {len(text):,} characters; at most {MAX_LENGTH:,} are allowed.")
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DataError("A message is not JSON.") from None
+    if not isinstance(message, dict) or message.pop("v", None) != VERSION:
+        raise DataError(f"A message is not of version {VERSION}.")
+    kind = message.pop("type", None)
+    expected = TO_SERVER.get(kind) if isinstance(kind, str) else None
+    if expected is None:
+        raise DataError(f"A message has an unknown kind; known are {', '.join(TO_SERVER)}.")
+    if set(message) != set(expected):
+        raise DataError(f"A message {kind!r} has the fields {sorted(message)[:9]} instead of {sorted(expected)}.")
+    for name, value in message.items():
+        field = expected[name]
+        if not isinstance(value, field) or isinstance(value, bool) != (field is bool):
+            raise DataError(f"The field {name!r} of a message {kind!r} has the wrong type.")
+        if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:  # also not NaN
+            raise DataError(f"The field {name!r} of a message {kind!r} is not a number up to {MAX_NUMBER:,}.")
+    return kind, message

@@ -60,27 +60,16 @@ class Scene:
     live: list[LivePanels] = field(default_factory=list)
     unsaved: bool = False
     tables: Callable[[str, bool, float], Tables] | None = None
-    _why: str = ""
 
     @property
     def moves(self) -> bool:
+        """Whether panels may change."""
         return any(one.moves() for one in self.live)
-
-    @property
-    def first_panels(self) -> dict[str, Panel]:
-        """Return all panels as the script has drawn them."""
-        return {key: panel for one in self.live for key, panel in one.drawn.items()}
 
     def make(self) -> dict[str, Panel]:
         """Return all panels as they are now."""
         return {key: panel for one in self.live for key, panel in one.make().items()}
 
     def settled(self) -> str:
-        """Return why the script has to run, "" if it does not; a reason stays until the next run."""
-        self._why = self._why or next((why for one in self.live if (why := one.settled())), "")
-        return self._why
-
-    @property
-    def goes_on(self) -> bool:
-        """Return whether panels may change, or a script run is due."""
-        return self.moves or bool(self.settled())
+        """Return why the script has to run, "" if it does not."""
+        return next((why for one in self.live if (why := one.settled())), "")

@@ -214,7 +214,7 @@ def standard_figures(view: View, reading: Decoded, wait_s: float = 0.0) -> dict[
         order, start, step = view.state.order, reading.timing["start"], reading.timing["step"]
         found[PLANE] = if_fresh(PLANE, lambda value: drawn.plane(value, trial.position, order, start=start, step=step))
     found[PREDICTION] = if_fresh(
-        PREDICTION, lambda value: drawn.prediction(value, trial, index, name=name, **view.timing)
+        PREDICTION, lambda value: drawn.prediction(value, trial, index, name=name, **reading.timing)
     )
     return found
 

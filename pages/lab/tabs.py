@@ -135,7 +135,7 @@ def show_prediction(view: View, reading: Decoded) -> None:
     trial = reading.trial
     left, middle, right, last = st.columns(4, gap="medium", vertical_alignment="bottom")
     with left:
-        origin = _choose_origin(view, trial)
+        origin = _choose_origin(view, reading)
     with middle:
         horizon = slide("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", live=True)
     names = {channel: view.dataset.called.get(channel, channel) for channel in trial.channels}
@@ -147,18 +147,20 @@ def show_prediction(view: View, reading: Decoded) -> None:
     )
     with shell.panel("envelope"):
         if answer.value is not None:  # an earlier prediction stays
-            _show_envelope(view, answer.value, answer.about[0], channel, reading.state if answer.fresh else "stale")
+            state = reading.state if answer.fresh else "stale"
+            _show_envelope(view, answer.value, answer.about[0], channel, state, reading.timing)
         if not live.show_failure(view.fit, answer, "The prediction failed") and answer.value is None:
             coming("envelope", "Computing the prediction.")
 
 
-def _choose_origin(view: View, trial: Trial) -> int:
+def _choose_origin(view: View, reading: Decoded) -> int:
     """Return the sample to predict from, chosen in the unit of the data."""
-    last, step = max(trial.n_samples - 2, 1), float(view.timing["step"])
+    trial, timing = reading.trial, reading.timing
+    last, step = max(trial.n_samples - 2, 1), float(timing["step"])
     help = "The model sees no later samples."
     if view.dataset.unit == "step":
         return slide("From step", 0, last, trial.n_samples // 2, key="moment", help=help, live=True)
-    begin = float(view.timing["start"])
+    begin = float(timing["start"])
     end = begin + last * step
     start = min(round(begin + trial.n_samples // 2 * step, 2), end)
     label = f"From ({view.unit.plural})"
@@ -166,9 +168,13 @@ def _choose_origin(view: View, trial: Trial) -> int:
     return min(max(round((seconds - begin) / step), 0), last)
 
 
-def _show_envelope(view: View, found: Envelope, trial: Trial, channel: str, state: State) -> None:
-    index = trial.channels.index(channel) if channel in trial.channels else 0
-    timing, name = view.timing, view.dataset.called.get(channel, "")
+def _show_envelope(
+    view: View, found: Envelope, trial: Trial, channel: str, state: State, timing: Mapping[str, Any]
+) -> None:
+    index, name = (
+        trial.channels.index(channel) if channel in trial.channels else 0,
+        view.dataset.called.get(channel, ""),
+    )
     drawn = view.state.memoize(
         ("envelope", view.index),
         lambda: made.prediction(found, trial, index, name=name, **timing),

@@ -93,12 +93,6 @@ class View:
         return self.dataset.time_unit if self.dataset.pose(self.index) is None else SECONDS
 
     @property
-    def timing(self) -> dict[str, Any]:
-        """Start, step and unit of the time axis, as figures take them."""
-        start = self.unit.convert(self.trial.start_seconds)
-        return {"start": start, "step": self.unit.convert(self.dataset.step(self.trial)), "unit": self.unit.name}
-
-    @property
     def settled(self) -> bool:
         """Return whether the page shows the result of its settings and no fit runs."""
         state = self.state

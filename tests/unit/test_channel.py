@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 
 from gdm_core.errors import DataError
-from pages.channel import LivePanels, Tables, connection, live, messages
+from pages.channel import LivePanels, Tables, connection, live
 from pages.channel.live import ROUTE, Channel
 from tests.support.asgi import Line
 
@@ -93,7 +93,7 @@ SENT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", messages.TO_SERVER)
+@pytest.mark.parametrize("kind", live.TO_SERVER)
 @settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from(["v", "type", "slider", "held", "value", "source", "number", "more"]), ANY_VALUE)
@@ -101,27 +101,20 @@ SENT: dict[str, dict[str, Any]] = {
 def test_changed_message_is_valid_or_refused(kind, changes):
     message = SENT[kind] | changes
     try:
-        found, fields = messages.from_browser(json.dumps(message))
+        found, fields = live.from_browser(json.dumps(message))
     except DataError:
         assert message != SENT[kind]
         return
-    types = messages.TO_SERVER[found]
+    types = live.TO_SERVER[found]
     assert {"v": 1, "type": found, **fields} == message
     assert all(isinstance(fields[name], kind) for name, kind in types.items())
-    assert all(abs(value) <= messages.MAX_NUMBER for value in fields.values() if isinstance(value, int | float))
+    assert all(abs(value) <= live.MAX_NUMBER for value in fields.values() if isinstance(value, int | float))
 
 
 @pytest.mark.parametrize("text", ["", "null", "{", "[" * 1900, '{"v":1,"type":"present"' + " " * 3000 + "}"])
 def test_invalid_text_is_refused(text):
     with pytest.raises(DataError, match="message"):
-        messages.from_browser(text)
-
-
-def test_unknown_message_to_browser_is_refused():
-    with pytest.raises(DataError, match="unknown kind"):
-        messages.to_browser("pictures", number=1)
-    with pytest.raises(DataError, match="fields"):
-        messages.to_browser("run", number=1)
+        live.from_browser(text)
 
 
 # ---- live parts ---------------------------------------------------------------------------------------------------
@@ -170,19 +163,6 @@ def test_settled_fit_requests_one_script_run(fit, channel, monkeypatch):
     fit.settled = ""
     run(channel, fit)
     assert read_parts(channel) == []
-
-
-def test_reason_to_run_is_kept_until_the_run(monkeypatch):
-    reasons = ["answers"]  # sent once, as for a result that the page has not seen
-    channel = Channel()
-    channel.begin_run()
-    channel.scene.live.append(LivePanels(dict, lambda: False, lambda: reasons.pop() if reasons else ""))
-    assert channel.scene.goes_on
-    channel.end_run()
-    monkeypatch.setattr(live, "ASK_AGAIN_S", 0.0)
-    assert [read_parts(channel)[0]["why"] for _ in range(2)] == ["answers", "answers"]
-    channel.begin_run()
-    assert not channel.scene.goes_on
 
 
 def test_browser_is_told_when_changes_end(fit, channel):
@@ -268,7 +248,7 @@ def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 def message_text(kind: str, **fields: Any) -> str:
-    return json.dumps({"v": messages.VERSION, "type": kind, **fields})
+    return json.dumps({"v": live.VERSION, "type": kind, **fields})
 
 
 @run_async

@@ -52,7 +52,10 @@ class FitSession:
         before, self.spec = self.spec, spec
         is_opened, self._address = before is None or address != self._address, address
         if before is not None and spec.key == before.key:
-            self._update_spec(before, spec)
+            shown = self._state.spec
+            changed = any(getattr(spec, name) != getattr(before, name) for name in ("dataset", "measure", "choice"))
+            if changed and shown is not None and shown.key == spec.key:
+                self._show(replace(self._state, spec=spec))  # with other held-out trials or scores
             if self._interrupted:
                 self.retry()
             return
@@ -63,13 +66,6 @@ class FitSession:
             self.preview_queries.cancel(name)
         self.queries.cancel_idle()  # the fit needs the workers
         self.retry()
-
-    def _update_spec(self, before: PageSpec, spec: PageSpec) -> None:
-        """Replace the held-out trials or scores of the same fit."""
-        shown = self._state.spec
-        changed = spec.dataset is not before.dataset or spec.measure != before.measure or spec.choice != before.choice
-        if changed and shown is not None and shown.key == spec.key:
-            self._show(replace(self._state, spec=spec))
 
     def retry(self) -> None:
         """Start the requested fit, or promote its job."""
@@ -110,7 +106,7 @@ class FitSession:
             if view is not None and view.status.final:
                 self._jobs.pop(self.spec.key, None)
                 if view.status is JobStatus.DONE:
-                    self._finish(view.result, view.notes)
+                    self._state = self.last = show_result(self.spec, view.result, self._anchor, view.notes)
                 else:
                     self._message = view.message or "The fit ended without a result."
                 view = None
@@ -121,11 +117,6 @@ class FitSession:
                 self._state = state
         self._complete()
         return self._state
-
-    def _finish(self, result: FitResult, notes: tuple[str, ...] = ()) -> None:
-        """Show the result of the last request."""
-        assert self.spec is not None
-        self._state = self.last = show_result(self.spec, result, self._anchor, notes)
 
     def _show(self, state: FitState) -> None:
         """Show a changed state of the same fit."""

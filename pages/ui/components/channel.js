@@ -1,7 +1,7 @@
 // The browser's end of the live channel (pages/channel): panels that change while no script runs, and requests for a script
 // run, which wait until the visitor is idle. Without a connection the page reruns once a second while something runs.
 
-const VERSION = 1; // of pages/channel/messages.py
+const VERSION = 1; // of pages/channel/live.py
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
 const RUN = "gdm:run"; // a script has run to its end
 const RETRY_MS = 1000;
