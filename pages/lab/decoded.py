@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from gdm_core.analysis.bouts import median_bout
+from gdm_core.arrays import Array, Ints
 from gdm_core.trials import Trial
 from gdm_core.units import SECONDS, STEPS, Unit, dwell_unit
 from gdm_studio.plot import palette
 from pages.lab.naming import LabelNames, Reference, StateNames
 from pages.ui.plot import State
-
-Array = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,11 +8,11 @@ from html import escape
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.matching import share_columns, to_columns
 from gdm_core.analysis.suggestions import Probe, held_out_scores, picture_stride
+from gdm_core.arrays import Array
 from gdm_core.engine.job import Bulk
 from gdm_core.engine.suggest import MODELS, Suggestion, SuggestQuestion, SuggestView
 from gdm_core.models.registry import TITLES
@@ -32,7 +32,6 @@ MOST_KEPT = 4  # suggestions per page
 PICTURED = range(2, 9)  # numbers of states
 NONE_FOUND = "No settings could be suggested"
 ONE_STATE = "One state fits best, so there is nothing to apply."
-States = npt.NDArray[np.float32]
 Search = tuple[SuggestQuestion, Bulk[SuggestView]]
 VARIED = ("n_states", "n_latent", "seed")  # settings that are compared or set separately
 
@@ -176,12 +175,12 @@ def _show_pictures(view: View, question: SuggestQuestion, probes: Sequence[Probe
         for probe, states in zip(shown, _in_shared_colours(shown, chosen, current), strict=True)
     ]
     title = escape(TITLES[shown[0].model])
-    with shell.panel("suggest-pictures", f"States by K, {title}"):
+    with shell.panel("suggest-pictures", f"Array by K, {title}"):
         st.html(f'<div class="gdm-tries{" strips" * (path is None)}">{"".join(pictures)}</div>')
         shell.quiet("Matching states share a colour. Mixed colours: several states at once.")
 
 
-def _picture(probe: Probe, states: States, path: States | None, is_chosen: bool) -> str:
+def _picture(probe: Probe, states: Array, path: Array | None, is_chosen: bool) -> str:
     """Return the path or the strip of one K as HTML."""
     title = f"K = {probe.n_states}"
     image = strip_image(states, title) if path is None else track_image(path, states[: len(path)], title, thickness=7)
@@ -189,7 +188,7 @@ def _picture(probe: Probe, states: States, path: States | None, is_chosen: bool)
     return f'<figure class="{kind}">{image}<figcaption>{words}</figcaption></figure>'
 
 
-def _current_states(view: View, data: Trials, stride: int) -> States | None:
+def _current_states(view: View, data: Trials, stride: int) -> Array | None:
     """Return the displayed states of these data in the order of colours, None if there are none."""
     state = view.state
     if not state.states or state.spec is None or state.spec.trials.fingerprint != data.fingerprint:
@@ -197,7 +196,7 @@ def _current_states(view: View, data: Trials, stride: int) -> States | None:
     return np.concatenate(state.states)[::stride]
 
 
-def _in_shared_colours(probes: Sequence[Probe], chosen: int | None, current: States | None) -> list[States]:
+def _in_shared_colours(probes: Sequence[Probe], chosen: int | None, current: Array | None) -> list[Array]:
     """Return the states of each probe in shared columns: of the current fit, else of the chosen probe."""
     rows = [probe.states for probe in probes]
     nearest = sorted(range(len(rows)), key=lambda i: abs(probes[i].n_states - (chosen or probes[0].n_states)))

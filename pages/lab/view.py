@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self, cast
 
-import numpy as np
-import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.inference import InferredStates, calibrate, filter_states
 from gdm_core.analysis.matching import in_order
+from gdm_core.arrays import Array
 from gdm_core.text import format_percent
 from gdm_core.trials import Trial
 from gdm_core.units import SECONDS, Unit
@@ -30,7 +29,6 @@ from pages.ui.model_controls import Choice
 from pages.ui.plot import Panel
 from pages.ui.shell import Frame
 
-Array = npt.NDArray[np.float32]
 PAST_ONLY = "These states use past samples only."
 NO_FILTERED = "States from past samples could not be computed"
 LAST_FIT = "_last-fit"  # session key of the page title and model of the last finished fit

@@ -8,10 +8,11 @@ from itertools import islice
 from typing import Any
 
 from gdm_core.analysis.matching import Order
+from gdm_core.arrays import Array
 from gdm_core.engine import Engine, FitResult, Job, JobStatus, Priority
 from gdm_core.engine.results import TrialStates
 from pages.lab.live.queries import Queries
-from pages.lab.live.state import Array, ColourAnchor, FitState, PageSpec, is_fit_of, show_job, show_result
+from pages.lab.live.state import ColourAnchor, FitState, PageSpec, is_fit_of, show_job, show_result
 
 MAX_NEIGHBOURS = 2  # jobs at a time
 SLOW_FIT_S = 10.0  # slower fits start on request only

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from gdm_core.analysis import inference
 from gdm_core.analysis.matching import Order, find_order, in_order, inverse
+from gdm_core.arrays import Array
 from gdm_core.engine import FitResult, JobView, Snapshot
 from gdm_core.engine.results import TrialStates
 from gdm_core.engine.spec import FitSpec
@@ -23,7 +23,6 @@ from pages.lab.dataset import Dataset, count_previewed
 from pages.ui.model_controls import Choice
 from pages.ui.plot import State
 
-Array = npt.NDArray[np.float32]
 MIN_PROGRESS, MIN_SECONDS = 0.3, 1.0  # share of steps and time after which a running fit replaces an earlier result
 
 
