@@ -6,7 +6,7 @@ snapshots of the fit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -68,32 +68,27 @@ def _name_tables(view: View, content: SliderPreview) -> dict[str, str]:
     if view.filtered is not None or state.status != "fresh" or state.result is None:
         return {}
     name = digest(state.result.key, state.order, content.trials, content.settings)
-    keys = [key for key, parameter in PARAMETERS.items() if _can_sweep(view, content, parameter)]
-    if content.other_k and 0 < _count_samples(view, content, "n_states") <= MAX_SAMPLES:
+    keys: list[str] = []
+    if 0 < _count_samples(view, content.trials) <= MAX_SAMPLES and state.n_states > 1:
+        keys += [key for key, parameter in PARAMETERS.items() if parameter in ADJUSTABLE.get(view.choice.family, ())]
+    every = {*range(len(view.dataset.train)), *content.trials}
+    if content.other_k and content.trials and _count_samples(view, every) <= MAX_SAMPLES:
         keys.append(k_key)
     names = dict.fromkeys(keys, name)
     return names | ({REPLAY: name} if _find_replayed(view, content) else {})
 
 
-def _count_samples(view: View, content: SliderPreview, parameter: str) -> int:
-    """Return how many samples are read for each value; 0 if the page has nothing to draw."""
-    refits = parameter not in ADJUSTABLE.get(view.choice.family, ())
-    read = {*content.trials, *(range(len(view.dataset.train)) if refits and content.trials else ())}
-    return sum(view.dataset.trials[i].n_samples for i in read)
+def _count_samples(view: View, trials: Iterable[int]) -> int:
+    return sum(view.dataset.trials[i].n_samples for i in set(trials))
 
 
 # ---- temperature and stickiness -----------------------------------------------------------------------------------
-def _can_sweep(view: View, content: SliderPreview, parameter: str) -> bool:
-    known = parameter in ADJUSTABLE.get(view.choice.family, ())
-    return known and 0 < _count_samples(view, content, parameter) <= MAX_SAMPLES and view.state.n_states > 1
-
-
 def _tabulate_sweep(view: View, content: SliderPreview, parameter: str) -> Tables:
     """Return one table with the states at many values; for long data, half of the values come first."""
     state, values = view.state, VALUES[parameter][1]
     assert state.result is not None
     parts = [values]
-    if _count_samples(view, content, parameter) > FINE:
+    if _count_samples(view, content.trials) > FINE:
         values = [*values[:-1:2], values[-1]]
         parts = [values[::2], values[1::2]]
     found: dict[float, Any] = {}
@@ -130,7 +125,8 @@ def _tabulate_neighbours(view: View, content: SliderPreview, k: float) -> Tables
     more = fit.fit_neighbours(specs)
     name = digest("K", state.result.key, state.order, content.trials, content.settings)
     tables = state.memoize("K", dict, inputs=(fit.colour_anchor,), settings=name)
-    n_first = _count_first(view)
+    lengths = np.cumsum([trial.n_samples for trial in view.dataset.train])
+    n_first = min(len(lengths), 1 + int(np.searchsorted(lengths, COLOUR_SAMPLES)))
     for spec in specs:
         if spec.key in tables:
             continue
@@ -140,12 +136,6 @@ def _tabulate_neighbours(view: View, content: SliderPreview, k: float) -> Tables
             shown = in_order(tuple(found[i] for i in content.trials), order)
             tables[spec.key] = encode([spec.n_states], [content.parts(shown, in_order(found[:n_first], order))])
     return Tables(name, dict(tables), content.how(), more)
-
-
-def _count_first(view: View) -> int:
-    """Return how many of the first training trials decide the colours of another K."""
-    lengths = np.cumsum([trial.n_samples for trial in view.dataset.train])
-    return min(len(lengths), 1 + int(np.searchsorted(lengths, COLOUR_SAMPLES)))
 
 
 def _find_states(view: View, content: SliderPreview, spec: PageSpec) -> States:
