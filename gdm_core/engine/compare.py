@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -84,6 +85,10 @@ class Comparison(Grid["Compared"]):
     def _baselines(self) -> str:
         return f"baselines/{self.n_states}/{self.train.fingerprint}/{self.test.fingerprint}"
 
+    @cached_property
+    def _extrapolation(self) -> str:
+        return describe_held_out(self.train, self.test)
+
     def collect(self, view: BulkView) -> Compared:
         """Return the results so far."""
         cells: dict[str, dict[int, Cell]] = {}
@@ -96,7 +101,7 @@ class Comparison(Grid["Compared"]):
         if self._baselines in view.failures:
             failures["Baselines"] = view.failures[self._baselines]
         baselines = {name: Cell.from_dict(cell) for name, cell in view.results.get(self._baselines, {}).items()}
-        notes = filter(None, (describe_held_out(self.train, self.test), *view.notes))
+        notes = filter(None, (self._extrapolation, *view.notes))
         return Compared(self.n_fits, view.finished, cells, baselines, failures, tuple(notes))
 
 
