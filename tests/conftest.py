@@ -12,7 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 # Files whose tests share a cluster, an installed package, or a server with fits. The largest group runs first.
 GROUPS = {
     "unit": ("test_engine", "test_service", "test_package"),
-    "browser": ("test_nascar", "test_newcomer", "test_pages", "test_replay", "test_slider_preview"),
+    "browser": ("test_nascar", "test_pages", "test_slider_preview"),
 }
 
 

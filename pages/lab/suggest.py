@@ -172,7 +172,7 @@ def _show_pictures(view: View, question: SuggestQuestion, probes: Sequence[Probe
     current = _current_states(view, data, stride)
     pictures = [
         _picture(probe, states, path, probe.n_states == chosen)
-        for probe, states in zip(shown, _in_shared_colours(shown, chosen, current), strict=True)
+        for probe, states in zip(shown, share_colours(shown, chosen, current), strict=True)
     ]
     title = escape(TITLES[shown[0].model])
     with shell.panel("suggest-pictures", f"Array by K, {title}"):
@@ -196,7 +196,7 @@ def _current_states(view: View, data: Trials, stride: int) -> Array | None:
     return np.concatenate(state.states)[::stride]
 
 
-def _in_shared_colours(probes: Sequence[Probe], chosen: int | None, current: Array | None) -> list[Array]:
+def share_colours(probes: Sequence[Probe], chosen: int | None, current: Array | None) -> list[Array]:
     """Return the states of each probe in shared columns: of the current fit, else of the chosen probe."""
     rows = [probe.states for probe in probes]
     nearest = sorted(range(len(rows)), key=lambda i: abs(probes[i].n_states - (chosen or probes[0].n_states)))

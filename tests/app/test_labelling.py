@@ -43,7 +43,7 @@ def send(labelling: Any, session: dict[str, Any], marks: Any, **fields: Any) -> 
     """Receive the marks of the trial in view, as from the browser."""
     message = {"trial": DATA[0].name, "revision": labels.load(OF).revision, "marks": marks, **fields}
     session[desk_module.KEY] = {"marks": message}
-    desk_module._receive(labelling)
+    desk_module.receive_marks(labelling)
 
 
 def stored_marks() -> list[tuple[int, int, str]]:
@@ -73,7 +73,7 @@ def test_invalid_marks_are_refused_and_taken_back(labelling, session, rows, erro
 def test_messages_of_another_form_or_revision_are_ignored(labelling, session):
     for message in (7, {"marks": []}, {"trial": DATA[0].name, "revision": 9, "marks": []}):
         session[desk_module.KEY] = {"marks": message}
-        desk_module._receive(labelling)
+        desk_module.receive_marks(labelling)
     assert stored_marks() == [(200, 230, "turn")]
 
 
@@ -90,7 +90,7 @@ def test_expert_labels_are_found_by_name():
 
 
 def load(labelling: Any, name: str, content: bytes) -> None:
-    panel._load_file(labelling, [Upload(name, content)])
+    panel.load_file(labelling, [Upload(name, content)])
 
 
 def test_bouts_of_an_annotation_file_label_the_chosen_trial(labelling):
@@ -127,7 +127,7 @@ def test_trust_table_leaves_out_what_is_unknown():
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     made = Desk()
-    monkeypatch.setattr(desk_module, "_desk", made)
+    monkeypatch.setattr(desk_module, "desk_component", made)
     return made
 
 

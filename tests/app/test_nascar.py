@@ -192,7 +192,7 @@ def test_previous_result_is_marked_until_the_new_one(engine, recorded):
     assert recorded["true-track"][1] == "fresh", "known states are never marked"
     assert recorded["strips"][1] == "stale"
     assert all("opacity" not in trace for trace in recorded["strips"][0]["data"]), "pale colours mean mixed states"
-    panels = app.session_state["_channel"]._scene.make()
+    panels = app.session_state["_channel"].scene.make()
     badges = {key: badge for key, panel in panels.items() if (badge := getattr(panel, "badge", ""))}
     assert badges == {"inferred-track": "before: K 4"}
     engine.run_all()
@@ -231,7 +231,7 @@ def test_held_out_states_follow_a_fit_without_a_script_run(engine):
     assert live_of(app).poll().result.states.soft(1).shape == (200, 4)
     engine.auto = False
     slider(app, "K").set_value(5).run()
-    scene = app.session_state["_channel"]._scene
+    scene = app.session_state["_channel"].scene
     assert scene.make()["inferred-track"].state == "stale"
     engine.run_all()
     assert scene.make()["inferred-track"].state == "fresh"
@@ -241,12 +241,12 @@ def test_one_script_run_follows_a_fit(engine):
     app = opened()
     engine.auto = False
     slider(app, "K").set_value(5).run()
-    scene = app.session_state["_channel"]._scene
+    scene = app.session_state["_channel"].scene
     engine.run_all()
     assert scene.make()["inferred-track"].state == "fresh"
     assert scene.settled() == "fit"
     app.run()
-    scene = app.session_state["_channel"]._scene
+    scene = app.session_state["_channel"].scene
     assert engine.waiting("ask-scores")
     engine.run_all()
     assert "State accuracy" in scene.make()["scorecard"].html

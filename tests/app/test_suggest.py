@@ -12,7 +12,7 @@ import pytest
 
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.errors import FitError
-from pages.lab.suggest import _in_shared_colours
+from pages.lab.suggest import share_colours
 from tests.support.drawn import pieces
 from tests.support.nascar_page import opened, settled, text
 from tests.support.page import pressed
@@ -103,7 +103,7 @@ def test_matching_states_of_each_k_share_a_colour():
 
     tried = [made_of(two), made_of(merged), made_of(four[:, [3, 1, 0, 2]])]
     current = four.astype(np.float32)
-    shown = [states.argmax(axis=1) for states in _in_shared_colours(tried, 4, current)]
+    shown = [states.argmax(axis=1) for states in share_colours(tried, 4, current)]
     np.testing.assert_array_equal(shown[2], labels)
     np.testing.assert_array_equal(shown[0][labels == 0], 0)
     np.testing.assert_array_equal(shown[1][labels == 2], 2)

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.browser.test_nascar import rested
 from tests.support.browser_server import running_server
 
-pytestmark = [pytest.mark.browser, pytest.mark.bulk]
+pytestmark = pytest.mark.bulk
 
 LINE = "window.gdmChannel?.socket?.readyState === 1"
 # As behind a proxy that blocks this WebSocket.

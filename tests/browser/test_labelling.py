@@ -7,8 +7,6 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
 
-pytestmark = pytest.mark.browser
-
 OPENED = "/behaviour?view=Labels&labels=Labelling&trial=Training%3A+simulated+mice+1"
 LABELS = ".desk button[data-label]"
 

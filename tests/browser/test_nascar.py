@@ -11,8 +11,6 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
-pytestmark = pytest.mark.browser
-
 INFERRED = ".st-key-inferred-track .gdm-figure"
 STRIPS = ".st-key-strips .gdm-plot"
 RANGE = f"[...document.querySelector('{STRIPS}')._fullLayout.xaxis.range]"

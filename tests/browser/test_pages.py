@@ -12,8 +12,6 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import WIDTHS
 
-pytestmark = pytest.mark.browser
-
 # The package's own runner does not report the impact.
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 FOUND = """

@@ -10,8 +10,6 @@ from pages.playground import gumbel
 from pages.ui import component
 from tests.browser.conftest import drag
 
-pytestmark = pytest.mark.browser
-
 DOTS = """
 async (modules) => {
   const [{ draws }, { axesOf }] = await Promise.all([import(`${modules}/simplex.js`), import(`${modules}/axes.js`)]);

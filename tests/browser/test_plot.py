@@ -13,8 +13,6 @@ from tests.browser.conftest import Visit
 from tests.support import plot_probe
 from tests.support.plot_probe import RANGE, RUN, zoom_in
 
-pytestmark = pytest.mark.browser
-
 
 def _scene(n: int, n_states: int, seed: int) -> tuple[figures.Figure, figures.Figure]:
     rng = np.random.default_rng(seed)

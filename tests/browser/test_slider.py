@@ -10,8 +10,6 @@ from playwright.sync_api import Page, expect
 from pages.ui import component
 from tests.browser.conftest import Visit
 
-pytestmark = pytest.mark.browser
-
 # Draws a slider over the page; `sent` holds the messages to the server.
 PREPARE = """
 async (modules) => {

@@ -6,12 +6,9 @@ import io
 
 import numpy as np
 import pandas as pd
-import pytest
 from playwright.sync_api import expect
 
 from datasets import cohort
-
-pytestmark = pytest.mark.browser
 
 
 def _files() -> list[dict]:

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support import numbered_video
 
-pytestmark = [pytest.mark.browser, pytest.mark.bulk]
+pytestmark = pytest.mark.bulk
 PLAYER = ".st-key-player canvas"
 
 

@@ -24,7 +24,7 @@ def offers(app: AppTest) -> dict[str, str]:
 
 def tables(app: AppTest, key: str, thumb: float | None = 0.0, *, times: int = 3) -> dict[str, Any]:
     """Return the tables of a slider that is held at a value, or only hovered (None)."""
-    ask = app.session_state["_channel"]._scene.tables
+    ask = app.session_state["_channel"].scene.tables
     for _ in range(times):
         found = ask(key, thumb is not None, thumb or 0.0)
     return {"source": found.source, "tables": list(found.tables.values()), "more": found.more, **found.how}

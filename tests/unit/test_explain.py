@@ -1,11 +1,15 @@
-"""Facts about one state, against what can be counted by hand."""
+"""Facts about one state, against what can be counted by hand, and the map of next states."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from datasets import nascar
+from gdm_core import GDM
+from gdm_core.analysis.envelopes import plane_map
 from gdm_core.analysis.explain import effect_sizes, explain_state
+from tests.support.quick_model import quick_model
 
 BOUTS = np.repeat([0, 1, 2, 1, 0, 1], [4, 2, 3, 2, 4, 20])
 SOFT = np.eye(3, dtype=np.float32)[BOUTS]
@@ -44,3 +48,12 @@ def test_missing_values_do_not_count():
     values = np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, np.nan], [5.0, np.nan]])
     weight = np.array([0.0, 0.0, 1.0, 1.0])
     assert effect_sizes(values, weight) == pytest.approx([2 / np.std([1, 3, 5]), 0.0])
+
+
+@pytest.mark.parametrize(("model", "source"), [(GDM(4, 2, n_steps=10), "transition"), (quick_model(), "nearby")])
+def test_plane_map_is_a_distribution_at_each_point(model, source):
+    trial = nascar.simulate("soft", 300, seed=1)
+    found = plane_map(model.fit(trial, calibrate=False).to_bytes(), trial)
+    assert found.source == source
+    assert found.probabilities.shape == (len(found.ys), len(found.xs), 4)
+    np.testing.assert_allclose(found.probabilities.sum(axis=2), 1, rtol=1e-5)

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from datasets import keypoints, tables
+from datasets.readers import annotations
 from datasets.readers.source import Limits, Source
 from datasets.tables import Role
 from gdm_core.errors import ConfigError, DataError
@@ -186,3 +187,12 @@ def test_sheet_can_be_chosen():
         tables.read(book(Empty=pd.DataFrame(), First=NUMBERS), "a.xlsx", sheet="Empty")
     with pytest.raises(DataError, match=r"Each sheet of a\.xlsx has no row"):
         tables.read(book(One=pd.DataFrame(), Two=pd.DataFrame({"a": []})), "a.xlsx")
+
+
+def test_too_many_trials_or_frames_raise_data_error():
+    text = "trial,y\n" + "".join(f"t{i},{i % 7}.5\n" for i in range(tables.MAX_TRIALS + 1))
+    table = tables.read(text.encode(), "a.csv")
+    with pytest.raises(DataError, match=r"into 10,001 trials; the limit is 10,000"):
+        table.to_trials({"trial": "group", "y": "channel"})
+    with pytest.raises(DataError, match="which is invalid"):
+        annotations.read_annotation(b"start,stop,behaviour\n0,1e6,rest\n", 30.0, "a.csv")

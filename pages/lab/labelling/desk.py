@@ -69,7 +69,7 @@ kbd { font: inherit; font-weight: 600; border: 1px solid var(--st-border-color);
 i { width: 0.75rem; height: 0.75rem; border-radius: 3px; display: inline-block; flex: none; }
 @media (max-width: 640px) { .end { margin-left: 0; } }
 """
-_desk = component("gdm_desk", html=_HTML, css=_CSS, js=players.joined(Path(__file__).parent / "desk.js"))
+desk_component = component("gdm_desk", html=_HTML, css=_CSS, js=players.joined(Path(__file__).parent / "desk.js"))
 
 
 def show_desk(labelling: Labelling, answers: LabelAnswers | None) -> None:
@@ -93,7 +93,7 @@ def show_desk(labelling: Labelling, answers: LabelAnswers | None) -> None:
         "clip": _clip_here(labelling),
         **_strips(labelling, answers),
     }
-    _desk(key=KEY, data=data, on_marks_change=partial(_receive, labelling))
+    desk_component(key=KEY, data=data, on_marks_change=partial(receive_marks, labelling))
 
 
 def _clip_here(labelling: Labelling) -> dict[str, int] | None:
@@ -118,7 +118,7 @@ def _strips(labelling: Labelling, answers: LabelAnswers | None) -> dict[str, Any
     return found
 
 
-def _receive(labelling: Labelling) -> None:
+def receive_marks(labelling: Labelling) -> None:
     """Keep the marks that the desk sent."""
     message = (st.session_state.get(KEY) or {}).get("marks")
     kept, train = labels.load(labelling.scope), labelling.view.dataset.fitted_recordings

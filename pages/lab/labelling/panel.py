@@ -132,10 +132,10 @@ def _remove(labelling: Labelling, mark: Mark, key: str) -> None:
 def _upload(labelling: Labelling) -> None:
     key = settings.key("labels-file", labelling.scope)
     help = "Labels saved here (JSON), or a BORIS file or table of bouts of this trial."
-    uploader("Load labels", partial(_load_file, labelling), key=key, help=help)
+    uploader("Load labels", partial(load_file, labelling), key=key, help=help)
 
 
-def _load_file(labelling: Labelling, files: list[Upload]) -> None:
+def load_file(labelling: Labelling, files: list[Upload]) -> None:
     """Add all labels of a file, or none."""
     (sent,), view, scope = files, labelling.view, labelling.scope
     trial = labelling.here.trial

@@ -1,4 +1,4 @@
-"""The slider on the server: range, address and messages. Its browser side is in tests/browser/test_slider.py."""
+"""Controls on the server: range, address, messages and files. Their browser side is in tests/browser/test_slider.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.errors import ConfigError
+from pages.ui import uploads
 from pages.ui.controls import make_scale, parse_move
+from tests.support.controls import control
 from tests.support.sliders import slider, sliders
 
 
@@ -144,3 +146,37 @@ def test_unknown_names_leave_the_address_and_are_reported():
     app.run()
     assert app.toast[0].value == "Changed in this link: Latent dimensions (D) `'9` to 2, `corner` left out."
     assert app.query_params == {"K-ab12cd": "5"}, "a setting of another recording stays"
+
+
+# ---- uploads -------------------------------------------------------------------------------------------------------
+def _upload_page() -> None:
+    import streamlit as st
+
+    from pages.ui.uploads import uploader
+
+    kept = st.session_state.setdefault("kept", [])
+    uploader("Files", kept.extend, key="files", several=True)
+    st.text(" ".join(f"{file.name}={file.getvalue().decode()}" for file in kept))
+
+
+def _send(app: AppTest, *names: str) -> None:
+    files = [(f"{name}.csv", name.encode(), "text/csv") for name in names]
+    control(app, "file_uploader", "files").set_value(files).run()
+
+
+def test_files_are_taken_once():
+    app = AppTest.from_function(_upload_page).run()
+    _send(app, "a", "b")
+    app.run()
+    _send(app, "c")
+    assert app.text[0].value == "a.csv=a b.csv=b c.csv=c"
+
+
+def test_control_with_large_files_is_emptied(monkeypatch):
+    monkeypatch.setattr(uploads, "LARGE_BYTES", 1)
+    app = AppTest.from_function(_upload_page).run()
+    _send(app, "a")
+    assert [file.name for file in control(app, "file_uploader", "files").value] == ["a.csv"]
+    _send(app, "b", "c")
+    assert control(app, "file_uploader", "files").value == []
+    assert app.text[0].value == "a.csv=a b.csv=b c.csv=c"
