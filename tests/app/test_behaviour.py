@@ -18,10 +18,12 @@ from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
 from pages.lab import naming
+from pages.lab.labelling import labels
 from pages.ui import shipped
 from tests.support.controls import control
 from tests.support.drawn import record, words
 from tests.support.file_corpus import kind
+from tests.support.last_bits import other_last_bits
 from tests.support.page import opened
 
 FIRST = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 2000), ("seed", 0)))
@@ -80,6 +82,16 @@ def test_precomputed_states_equal_those_of_the_model():
     soft = bundle.result.model().predict_proba(data.test)
     for exact, kept in zip(soft, bundle.result.states.test, strict=True):
         np.testing.assert_allclose(exact, from_levels(kept), atol=0.012)
+
+
+def test_link_is_independent_of_rounding():
+    asked = recordings.ChosenRecordings("simulated", "egocentric", (("frames", 1000), ("seed", 3)))
+    here = recordings.load_simulated(asked)
+    with other_last_bits() as made:
+        there = recordings.load_simulated(asked)
+    assert there.train[0].recipe in made
+    assert (here.bouts_of, here.start, labels.key_of(here)) == (there.bouts_of, there.start, labels.key_of(there))
+    assert here.train.fingerprint == there.train.fingerprint
 
 
 @pytest.mark.bulk

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from datasets.nascar import PRESETS, train_test
 from gdm_core.analysis import inference
 from gdm_core.engine import FitSpec, Priority
-from gdm_core.errors import FitError
+from gdm_core.errors import DataError, FitError
 from gdm_core.models.gdm.model import GDM
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import as_trials
@@ -27,7 +27,6 @@ from pages.ui import shipped
 from tests.support.drawn import record, verdicts
 from tests.support.nascar_page import live_of, opened, settled, text
 from tests.support.offered import file_makers, offered
-from tests.support.page import opened as opened_at
 from tests.support.scripts import same_from_script
 from tests.support.sliders import slider, sliders
 
@@ -68,6 +67,14 @@ def test_shipped_temperature_is_found_at_its_value_alone(monkeypatch, tmp_path):
     specs = [FitSpec("gdm", {**found.config, "temperature": value}, train) for value in (0.5, 0.51)]
     near, other = map(shipped.find_result, specs)
     assert (near.seconds, other) == (12.5, None)
+
+
+def test_result_of_data_without_a_recipe_is_not_written():
+    lap, another = map(as_trials, train_test("soft", T=50))
+    changed = replace(another, trials=(another[0].slice(0, 50),))
+    found = shipped.load("nascar-soft")
+    with pytest.raises(DataError, match="another processor could not match it with 'mine'"):
+        shipped.write("mine", FitSpec(found.family, found.config, lap, test=changed), found.result, {})
 
 
 @pytest.mark.parametrize(
@@ -123,18 +130,6 @@ def test_link_sets_model_track_and_colours(engine):
     assert shown.spec.dataset.test[0].name == "nascar soft, seed 103"
 
 
-def test_invalid_link_values_are_replaced_and_reported(engine):
-    engine.auto = False
-    address = {"K": "99", "tau": "-1", "D": "77", "seed": "nan", "scenario": "moon"}
-    app = opened_at("nascar", **address)
-    values = {widget.key: widget.value for widget in (*sliders(app), *app.number_input)}
-    assert [values[key] for key in ("K", "tau", "D", "seed")] == [12, 0.01, 6, 0]
-    (said,) = [toast.value for toast in app.toast]
-    assert said.startswith("Changed in this link: ")
-    for asked in address.values():
-        assert f"`{asked}` to " in said
-
-
 # ---- controls -----------------------------------------------------------------------------------------------------
 def _controls() -> None:
     import streamlit as st
@@ -169,17 +164,6 @@ def test_every_simulator_parameter_has_a_control():
         assert split.get(field.name, {field.name}) <= shown, field.name
     app = controls(**{"scenario": "Standard", "standard.track": "Square"})
     assert any(widget.key == "standard.step" for widget in app.number_input)
-
-
-def test_number_of_states_starts_another_fit(engine):
-    app = opened()
-    before = live_of(app).poll()
-    slider(app, "K").set_value(5)
-    settled(app.run())
-    after = live_of(app).poll()
-    assert after.n_states == 5
-    assert after.result.key != before.result.key
-    assert [job.work.config["n_states"] for job in engine.jobs if job.name == "fit"] == [4, 5]
 
 
 def test_previous_result_is_marked_until_the_new_one(engine, recorded):
@@ -226,22 +210,13 @@ def test_script_simulates_the_regimes_of_the_page(kind):
     assert (train[0].start_seconds, test[0].start_seconds) == (0, 300)
 
 
-def test_held_out_states_follow_a_fit_without_a_script_run(engine):
+def test_one_script_run_follows_a_fit(engine):
     app = opened(trial="Held-out")
     assert live_of(app).poll().result.states.soft(1).shape == (200, 4)
     engine.auto = False
     slider(app, "K").set_value(5).run()
     scene = app.session_state["_channel"].scene
     assert scene.make()["inferred-track"].state == "stale"
-    engine.run_all()
-    assert scene.make()["inferred-track"].state == "fresh"
-
-
-def test_one_script_run_follows_a_fit(engine):
-    app = opened()
-    engine.auto = False
-    slider(app, "K").set_value(5).run()
-    scene = app.session_state["_channel"].scene
     engine.run_all()
     assert scene.make()["inferred-track"].state == "fresh"
     assert scene.settled() == "fit"
@@ -328,32 +303,23 @@ def test_failed_scores_can_be_retried(engine, monkeypatch):
     assert verdicts(app)
 
 
-def test_failed_exact_states_can_be_retried(engine):
-    engine.unable["ask-exact-states"] = WHY
+@pytest.mark.parametrize(
+    ("query", "missing"), [("exact-states", "States (CSV)"), ("calibrated", "Model (safetensors)")]
+)
+def test_file_of_a_failed_query_waits_for_a_retry(engine, query, missing):
+    engine.unable[f"ask-{query}"] = WHY
     app = opened(view="Export")
     assert WHY in text(app)
-    assert "States (CSV)" not in offered(app)
-    asked = len([job for job in engine.jobs if job.name == "ask-exact-states"])
+    assert missing not in offered(app)
+    assert ("States (CSV)" in offered(app)) == (query == "calibrated"), "other files do not wait"
+    asked = [job.name for job in engine.jobs].count(f"ask-{query}")
     app.run()
-    assert len([job for job in engine.jobs if job.name == "ask-exact-states"]) == asked, "no retry without a click"
+    assert [job.name for job in engine.jobs].count(f"ask-{query}") == asked, "no retry without a click"
     engine.unable.clear()
-    next(one for one in app.button if "-again-exact-states-export" in str(one.key)).click().run()
+    next(one for one in app.button if f"-again-{query}-export" in str(one.key)).click().run()
     app.run()
     assert WHY not in text(app)
-    assert "States (CSV)" in offered(app)
-
-
-def test_model_file_waits_for_calibration_alone(engine):
-    engine.unable["ask-calibrated"] = WHY
-    app = opened(view="Export")
-    assert WHY in text(app)
-    assert "States (CSV)" in offered(app)
-    assert "Model (safetensors)" not in offered(app)
-    engine.unable.clear()
-    next(one for one in app.button if "-again-calibrated-export" in str(one.key)).click().run()
-    app.run()
-    assert "Model (safetensors)" in offered(app)
-    assert model_from_bytes(live_of(app).queries.latest("calibrated").value).calibration_ is not None
+    assert missing in offered(app)
 
 
 # ---- scores -------------------------------------------------------------------------------------------------------
@@ -407,17 +373,6 @@ def test_shorter_trial_moves_the_start_of_the_prediction(engine):
     slider(app, "T").set_value(300)
     settled(app.run())
     assert 0 <= slider(app, "moment").value <= 298
-
-
-def test_calibrated_intervals_keep_the_predicted_mean(engine, recorded):
-    app = opened(view="Prediction")
-    adaptive = recorded["envelope"][0]
-    app.toggle(key="adaptive").set_value(False)
-    settled(app.run())
-    fixed = recorded["envelope"][0]
-    middle = next(i for i, trace in enumerate(fixed["data"]) if "predicted" in trace.get("hovertemplate", ""))
-    assert fixed["data"][middle]["y"] == adaptive["data"][middle]["y"]
-    assert fixed["data"] != adaptive["data"]
 
 
 # ---- the card of a state --------------------------------------------------------------------------------------------

@@ -23,17 +23,13 @@ from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
 from pages.lab import dataset as lab_data
 from pages.lab import figures, scores
-from pages.lab.card import with_spread
 from pages.lab.dataset import MOST_LATENT
 from pages.lab.naming import StateNames, arrange
 from pages.lab.poses import player
 from pages.lab.tabs import label_counts
 from pages.ui import card as cards
 from pages.ui import shipped
-from pages.ui.shipped import load_card
-from tests.support.drawn import words
 from tests.support.live_engine import Sketch
-from tests.support.page import opened
 from tests.support.recording import SMALL, view_of
 
 
@@ -68,13 +64,16 @@ def test_macro_f1_is_compared_with_unsupervised_baselines(sketch):
     assert any("10-NN" in name for name, _ in row.others)
 
 
-def test_recording_without_labels_has_no_label_scores(sketch):
+@pytest.mark.parametrize("label", [None, 0])
+def test_recording_without_two_labels_has_no_label_scores(sketch, label):
     data, _, content = sketch
-    blank = replace(data.test, trials=tuple(replace(t, labels=None) for t in data.test))
-    found = bout_scores.scores(content, data.train, blank, 0.0, 0.0)
+    known = [None if label is None else np.full(trial.n_samples, label) for trial in data.test]
+    one = replace(data.test, trials=tuple(replace(t, labels=z) for t, z in zip(data.test, known, strict=True)))
+    found = bout_scores.scores(content, data.train, one, 0.0, 0.0)
+    assert found.get("alone") == (None if label is None else "new")
     assert "macro_f1" not in found
     assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Held-out R²", "Median bout"]
-    assert bout_scores.baselines(data.train, blank, 4) == {}
+    assert bout_scores.baselines(data.train, one, 4) == {}
 
 
 # ---- data ---------------------------------------------------------------------------------------------------------
@@ -133,16 +132,6 @@ def test_label_table_counts_each_frame_once(sketch):
         assert labels == [data.every_label[found["mapping"][k]] for k in shown.order]
 
 
-def test_home_card_shows_the_score_of_the_page(engine):
-    home = load_card("behaviour").score
-    found = shipped.load(recordings.SHIPPED).result.scores
-    row = with_spread(scores.bout_rows(found["scores"]), [scores.bout_rows(one) for one in found["seeds"]])[-1]
-    for field in ("value", "spread", "ahead", "line"):
-        assert getattr(home, field) == pytest.approx(getattr(row, field), abs=5e-5), field
-    assert (home.line_name, home.digits, home.verdict) == (row.line_name, row.digits, row.verdict)
-    assert f"{home.value:.3f} <small>± {home.spread:.3f}" in words(opened("behaviour"))
-
-
 # ---- tables -------------------------------------------------------------------------------------------------------
 def test_names_in_figures_are_escaped(sketch):
     data, _, content = sketch
@@ -152,14 +141,6 @@ def test_names_in_figures_are_escaped(sketch):
 
 
 # ---- units and missing labels --------------------------------------------------------------------------------------
-def test_single_label_is_not_scored(sketch):
-    data, _, content = sketch
-    same = replace(data.test, trials=tuple(replace(t, labels=np.zeros(t.n_samples, np.int64)) for t in data.test))
-    found = bout_scores.scores(content, data.train, same, 0.0, 0.0)
-    assert found["alone"] == "new"
-    assert "macro_f1" not in found
-    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Held-out R²", "Median bout"]
-    assert bout_scores.baselines(data.train, same, 4) == {}
 
 
 def test_label_scores_have_a_majority_baseline(sketch):

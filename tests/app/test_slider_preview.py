@@ -176,8 +176,7 @@ def test_replay_table_holds_the_states_at_each_snapshot(engine, monkeypatch):
     for at, snapshot in enumerate(snapshots):
         np.testing.assert_allclose(states[at], snapshot.states()[:, list(shown.order)], atol=0.51 / 255)
     monkeypatch.setattr(slider_preview, "MAX_SNAPSHOTS", 2)
-    shown._memory.clear()
-    (table,) = tables(app, "replay")["tables"]
+    (table,) = tables(opened(seed="1"), "replay")["tables"]
     assert table["values"] == [snapshots[0].step, snapshots[-1].step], "many snapshots are thinned"
 
 

@@ -7,6 +7,7 @@ import re
 import threading
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from pages.ui import exports
 from pages.ui.uploads import Upload
 from tests.support.controls import control
 from tests.support.drawn import record, words
+from tests.support.known_studies import study_of
 from tests.support.offered import file_makers
 from tests.support.page import opened
 from tests.support.patience import until
@@ -80,8 +82,8 @@ def test_recording_names_lose_their_common_prefix():
     assert pictures.drop_common_prefix(["one/and/only"]) == ["one/and/only"]
 
 
-def folder(tmp_path, *, misspelt: str = "", lone: str = "") -> str:
-    """Write states of twelve animals and their sheet into the data folder; return the folder."""
+def folder(tmp_path, misspelt: str = "", lone: str = "", **columns: Any) -> str:
+    """Write states of twelve animals and their sheet, with more columns, into the data folder; return the folder."""
     made = cohort.simulate(6, change=cohort.Change("groom", times=3.0), minutes=2, seed=1)
     place = tmp_path / "mice"
     place.mkdir()
@@ -91,12 +93,8 @@ def folder(tmp_path, *, misspelt: str = "", lone: str = "") -> str:
     if lone:
         sheet.loc[sheet["animal"] != lone, "group"] = "control"
         sheet.loc[sheet["animal"] == lone, "group"] = "treated"
-    sheet.to_csv(place / "sheet.csv", index=False)
+    sheet.assign(**columns).to_csv(place / "sheet.csv", index=False)
     return "mice"
-
-
-def of_folder(tmp_path, **more: str) -> AppTest:
-    return opened("study", **STATES, path=folder(tmp_path, **more))
 
 
 def test_unusable_files_are_listed_once_and_can_be_left_out(tmp_path):
@@ -123,10 +121,8 @@ def test_files_of_states_are_offered_as_states(tmp_path):
 
 
 def test_litters_can_be_the_unit(tmp_path):
-    path = tmp_path / folder(tmp_path) / "sheet.csv"
-    sheet = pd.read_csv(path)
-    sheet.assign(litter=[f"{group}{i % 3}" for i, group in enumerate(sheet["group"])]).to_csv(path, index=False)
-    app = opened("study", **STATES, path="mice", view="Checks")
+    path = folder(tmp_path, litter=lambda rows: rows["group"] + (rows.index % 3).astype(str))
+    app = opened("study", **STATES, path=path, view="Checks")
     assert "Animals of one litter may resemble each other" in words(app)
     (unit,) = [each for each in app.selectbox if each.label == "Statistical unit"]
     unit.set_value("litter").run()
@@ -180,7 +176,7 @@ def test_stopped_import_continues_where_it_was(tmp_path, monkeypatch):
 
 
 def test_single_animal_group_and_empty_folder_are_reported(tmp_path):
-    said = words(of_folder(tmp_path, lone="animal02"))
+    said = words(opened("study", **STATES, path=folder(tmp_path, lone="animal02")))
     assert "'treated'" in said.replace("&#x27;", "'")
     (tmp_path / "empty").mkdir()
     said = words(opened("study", data="A folder below the data folder", path="empty"))
@@ -264,11 +260,8 @@ def test_proposed_names_are_used_on_request(engine):
 
 
 def test_two_factors_are_shown_in_the_legend(tmp_path, monkeypatch):
-    drawn, place = record(monkeypatch), folder(tmp_path)
-    path = tmp_path / place / "sheet.csv"
-    sheet = pd.read_csv(path)
-    sheet.assign(sex=["f", "m"] * 6).to_csv(path, index=False)
-    app = opened("study", **STATES, path=place)
+    drawn = record(monkeypatch)
+    app = opened("study", **STATES, path=folder(tmp_path, sex=["f", "m"] * 6))
     (second,) = [each for each in app.selectbox if each.label == "Second factor"]
     second.set_value("sex").run()
     figure, _ = drawn["study-dots"]
@@ -326,13 +319,11 @@ def test_script_reads_each_file_with_its_answers(tmp_path):
 
 
 def test_states_keep_the_rate_of_their_time_column(tmp_path):
-    place = tmp_path / folder(tmp_path)
+    place = tmp_path / folder(tmp_path, recording=lambda rows: rows["recording"] + ".csv")
     for path in place.glob("*.npz"):
         (codes,) = np.load(path).values()
         pd.DataFrame({"time": np.arange(len(codes)) / 5, "state": codes}).to_csv(path.with_suffix(".csv"), index=False)
         path.unlink()
-    sheet = pd.read_csv(place / "sheet.csv")
-    sheet.assign(recording=sheet["recording"] + ".csv").to_csv(place / "sheet.csv", index=False)
     results = list_files(opened("study", **STATES, path="mice"))
     assert len(results) == 12
     assert all(result.endswith(" with states, 5 Hz") for result in results)
@@ -360,10 +351,7 @@ def test_suggestion_uses_a_part_of_every_animal(engine, monkeypatch):
 
 
 def test_experiments_are_not_pooled_without_a_choice(tmp_path):
-    path = tmp_path / folder(tmp_path) / "sheet.csv"
-    sheet = pd.read_csv(path)
-    sheet.assign(experiment=["first", "second"] * 6).to_csv(path, index=False)
-    app = opened("study", **STATES, path="mice")
+    app = opened("study", **STATES, path=folder(tmp_path, experiment=["first", "second"] * 6))
     assert "Which experiment do you want to analyse?" in words(app)
     assert "n = 6 animals" in words(app)
     (choice,) = [each for each in app.selectbox if each.label == "experiment to analyse"]
@@ -373,11 +361,8 @@ def test_experiments_are_not_pooled_without_a_choice(tmp_path):
 
 
 def test_associated_column_is_adjusted_for_on_request(tmp_path):
-    path = tmp_path / folder(tmp_path) / "sheet.csv"
-    sheet = pd.read_csv(path)
-    sheet.assign(age=10.0 + (sheet["group"] == "treated") * 2.5 + np.arange(12) % 4).to_csv(path, index=False)
-    asked = STATES | {"path": "mice"}
-    app = opened("study", **asked, view="Checks")
+    path = folder(tmp_path, age=lambda rows: 10.0 + (rows["group"] == "treated") * 2.5 + np.arange(12) % 4)
+    app = opened("study", **STATES, path=path, view="Checks")
     assert "Groups also differ in age: see Checks." in words(app)
     app.button(key="study-adjust-age").click().run()
     assert "Groups also differ" not in words(app)
@@ -386,12 +371,8 @@ def test_associated_column_is_adjusted_for_on_request(tmp_path):
 
 
 def test_other_analyses_are_named_next_to_the_result(tmp_path):
-    path = tmp_path / folder(tmp_path) / "sheet.csv"
-    sheet = pd.read_csv(path)
-    sheet.assign(
-        animal=np.repeat([f"m{i}" for i in range(6)], 2), group=np.repeat(["a", "b"], 6), age=np.arange(12) % 5
-    ).to_csv(path, index=False)
-    app = opened("study", **STATES, path="mice")
+    groups = {"animal": np.repeat([f"m{i}" for i in range(6)], 2), "group": np.repeat(["a", "b"], 6)}
+    app = opened("study", **STATES, path=folder(tmp_path, **groups, age=np.arange(12) % 5))
     assert "In a mixed model of all recordings:" in words(app)
     assert "Adjusted for" not in words(app)
     (covariates,) = [each for each in app.multiselect if each.label == "Covariates"]
@@ -432,7 +413,7 @@ def test_refits_are_listed_next_to_the_result(engine, monkeypatch):
             begun.append((config["n_states"], config["seed"]))
             while more.get("priority") is not None and not release.wait(0.01):
                 say("", 0.0)
-            return sources._true_study(4, "Groom 50% longer", 0)
+            return study_of(cohort.simulate(4, minutes=2))
 
         return do
 
@@ -468,10 +449,8 @@ def test_recordings_are_cropped_before_the_states_are_counted(tmp_path):
 
 
 def test_labels_are_aligned_with_cropped_states(tmp_path):
-    path = tmp_path / folder(tmp_path)
-    pd.read_csv(path / "sheet.csv").assign(from_s=np.arange(12) / 2).to_csv(path / "sheet.csv", index=False)
-    asked = STATES | {"path": "mice"}
-    app = opened("study", **asked, view="Checks", check="Agreement")
+    path = tmp_path / folder(tmp_path, from_s=np.arange(12) / 2)
+    app = opened("study", **STATES, path="mice", view="Checks", check="Agreement")
     (start,) = [each for each in app.selectbox if each.label == "From" and "from_s" in each.options]
     second = [Upload(one.name, one.read_bytes(), one.name) for one in path.glob("*.npz")]
     app.session_state[f"study-sent-{checks.SECOND}"] = second

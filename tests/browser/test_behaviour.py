@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
-import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
-from datasets import tables
-
 PLAYER = ".st-key-player canvas[data-ready]"
 CURSOR = ".gdm-cursor-time:not([hidden])"
-UPLOADER = "[data-testid=stFileUploader]"
 
 # Zooms the strips to a range. SEEN is the time of the cursor in them, -1 where it is out of sight.
 WINDOW = """range => window.Plotly.relayout(document.querySelector(".st-key-strips .gdm-plot"), { "xaxis.range": range })
@@ -77,35 +70,6 @@ def test_player_and_strips_share_the_cursor(revisit):
     page.locator(".st-key-player [data-role=play]").click()
     player = page.locator(PLAYER).element_handle()
     page.wait_for_function("([canvas, least]) => Number(canvas.dataset.frame) >= least", arg=[player, before + 10])
-
-
-@pytest.mark.bulk
-def test_invalid_upload_is_named_and_valid_one_fitted(visit, tmp_path: Path):
-    opened = visit("/your-data")
-    page = opened.ready(UPLOADER)
-    bad, good = tmp_path / "bad.npz", tmp_path / "walk.csv"
-    bad.write_bytes(b"PK\x03\x04 this is no archive")
-    good.write_bytes(tables.template(tables.EXAMPLE))
-    chooser = page.locator("[data-testid=stFileUploaderDropzoneInput]").first
-    chooser.set_input_files(bad)
-    page.wait_for_selector(".gdm-message.error")
-    assert "bad.npz" in page.locator(".gdm-message.error").inner_text()
-    page.get_by_role("button", name="Remove").click()
-    page.wait_for_selector(".gdm-message.error", state="detached")
-    opened.ready(UPLOADER)
-    chooser.set_input_files(good)
-    page.wait_for_selector(".st-key-first-look .gdm-figure[data-updates]")
-    page.get_by_role("button", name="Fit", exact=True).click()
-    page.wait_for_selector(".st-key-strips .gdm-figure[data-state=fresh][data-updates]")
-    page.get_by_role("tab", name="Export").click()
-    button = page.get_by_role("button", name="States (CSV)")
-    button.wait_for()
-    with page.expect_download() as waiting:
-        button.click()
-    table = pd.read_csv(waiting.value.path())
-    shares = table.filter(regex=r"^p_\d+$").to_numpy()
-    assert len(table) == 600, "one of six recordings"
-    np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-4)
 
 
 # ---- uploads -------------------------------------------------------------------------------------------------------

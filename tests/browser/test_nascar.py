@@ -13,7 +13,6 @@ from playwright.sync_api import Page, expect
 
 INFERRED = ".st-key-inferred-track .gdm-figure"
 STRIPS = ".st-key-strips .gdm-plot"
-RANGE = f"[...document.querySelector('{STRIPS}')._fullLayout.xaxis.range]"
 STROKES = f"document.querySelector('{INFERRED} .gdm-plot').layout.shapes"
 LOOK = f"JSON.stringify({STROKES}.map(({{ line, path }}) => [line.color, path]))"
 
@@ -45,43 +44,6 @@ def moved(page: Page, slider: str, key: str) -> Page:
 @pytest.fixture
 def short() -> str:
     return "/nascar?T=200"
-
-
-@pytest.mark.bulk
-def test_slider_updates_figures_and_keeps_the_zoom(revisit, short):
-    opened = revisit(short)
-    page = rested(opened.page)
-    page.evaluate(f"window.keptNode = document.querySelector('{STRIPS} .main-svg')")
-    before, whole = page.evaluate(LOOK), page.evaluate(RANGE)
-    box = page.locator(STRIPS).bounding_box()
-    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 40)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 42, steps=5)
-    page.mouse.up()
-    page.wait_for_function(f"{RANGE}[1] < {whole[1]}")
-    zoomed = page.evaluate(RANGE)
-    press(page, "States (K)", "ArrowLeft")
-    page.wait_for_url("**K=3**")
-    page.wait_for_function(f"{LOOK} !== {json.dumps(before)}")
-    rested(page)
-    assert page.evaluate(RANGE) == pytest.approx(zoomed)
-    assert page.evaluate(f"window.keptNode === document.querySelector('{STRIPS} .main-svg')")
-    page.mouse.dblclick(box["x"] + 0.5 * box["width"], box["y"] + 40)
-    page.wait_for_function(f"{RANGE}[1] === {whole[1]}")
-
-
-@pytest.mark.bulk
-def test_copied_link_shows_the_same_picture(visit, short):
-    first = visit(short)
-    page = rested(first.page)
-    moved(page, "Temperature (τ)", "ArrowLeft")
-    page.wait_for_url("**tau=0.98**")
-    moved(page, "States (K)", "ArrowRight")
-    page.wait_for_url("**K=5**")
-    picture, address = page.evaluate(LOOK), page.url.split("/nascar", 1)[1]
-    second = rested(visit("/nascar" + address, fresh=True).page)  # in another browser
-    assert second.evaluate(LOOK) == picture
-    assert second.get_by_role("slider", name="States (K)").input_value() == "5"
 
 
 def test_exports_download_and_read_back(revisit, short, tmp_path):

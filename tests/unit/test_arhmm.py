@@ -159,20 +159,6 @@ def test_states_are_recovered():
     assert model.status_ in (Status.CONVERGED, Status.MAX_STEPS)
 
 
-def test_score_is_in_the_users_units():
-    """The model is a Gaussian autoregression for one state and full latents."""
-    y = wandering(np.random.default_rng(6), 200, 2)[0]
-    model = ARHMM(n_states=1, n_latent=2).fit(y)
-    p, scale = model.params_, model.scaler_.scale.astype(float)
-    x = model.latent(y).astype(float)
-    loadings = (p["basis"] * p["scale"]) * scale[:, None]
-    total = multivariate_normal(p["start_mean"], p["start_covariance"]).logpdf(x[0])
-    means = np.concatenate([x[:-1], np.ones((199, 1))], axis=1) @ p["coefficients"][0].T
-    total += multivariate_normal([0, 0], p["covariance"][0]).logpdf(x[1:] - means).sum()
-    total -= 200 * np.linalg.slogdet(loadings)[1]
-    assert model.score(y) == pytest.approx(total / 200, abs=1e-4)
-
-
 def test_excerpt_keeps_rows_with_their_gaps():
     rng = np.random.default_rng(7)
     y = rng.normal(size=(3000, 3))

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from gdm_core.engine import Engine, LocalEngine, ResultCache
-from gdm_core.engine.compare import MAX_FITS, Comparison
 from gdm_core.engine.sweep import Sweep
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
@@ -111,11 +110,6 @@ def test_sweep_resumes_after_restart(engine: Engine, tmp_path: Path) -> None:
 def test_invalid_sweep_raises_config_error(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         sweep(**wrong)
-
-
-def test_too_many_fits_of_a_comparison_raise_config_error() -> None:
-    with pytest.raises(ConfigError, match=f"the limit is {MAX_FITS}"):
-        Comparison({"A": ("gdm", {})}, range(MAX_FITS + 1), TRAIN, TEST)
 
 
 def test_grid_of_arrays_raises_config_error() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import fastf1.core
 import numpy as np
 import pandas as pd
 import pytest
@@ -193,26 +192,15 @@ def test_quick_laps_of_a_qualifying_part():
         formula1.laps_where(session, "AAA", part="Q9")
 
 
-class _Session:
-    """The parts of a FastF1 session that split qualifying needs."""
+class QualifyingLaps(pd.DataFrame):
+    """Laps of FastF1 in three parts of two laps."""
 
-    _QUALI_LIKE_SESSIONS = ("Qualifying", "Sprint Shootout", "Sprint Qualifying")  # of an instance in FastF1 3.9
-
-    def __init__(self, name: str, splits: list[float]) -> None:
-        self.name = name
-        self._session_split_times = [pd.Timedelta(seconds=s) for s in splits]
-        self.session_status = pd.DataFrame({"Time": [pd.Timedelta(seconds=1e6)], "Status": ["Finalised"]})
-
-
-def _laps(name: str) -> fastf1.core.Laps:
-    rows = feed_laps("1", 6)
-    starts = rows["LapStartTime"].dt.total_seconds()
-    splits = [starts[0] - 1, starts[2] - 1, starts[4] - 1]
-    return fastf1.core.Laps(rows, session=_Session(name, splits))
+    def split_qualifying_sessions(self) -> list[pd.DataFrame]:
+        return [self.iloc[first : first + 2] for first in (0, 2, 4)]
 
 
 def test_feed_laps_have_their_qualifying_part():
-    laps = _laps("Qualifying")
+    laps = QualifyingLaps(feed_laps("1", 6))
     assert parts_of(laps).tolist() == [1, 1, 2, 2, 3, 3]
     assert lap_table(laps.assign(Part=parts_of(laps))).part.tolist() == [1, 1, 2, 2, 3, 3]
 

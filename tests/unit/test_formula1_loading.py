@@ -20,7 +20,7 @@ from fastf1 import Cache
 from datasets import formula1
 from datasets.f1 import feed, loader
 from datasets.f1.trials import FOUND_CORNERS
-from datasets.formula1 import Reason, simulate_race
+from datasets.formula1 import FeedError, Reason, simulate_race
 from datasets.storage import cache_dir, data_dir, file_lock
 from gdm_core.errors import DataError
 from tests.support.formula1 import feed_schedule, raises, ring_driver, ring_session
@@ -228,11 +228,13 @@ def test_file_lock_is_released(home):
     [
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
         (sqlite3.OperationalError("attempt to write a readonly database"), "readonly database"),
+        (FeedError(Reason.ACCOUNT, 'sign-in with a"secret\u00e9 failed'), "sign-in with *** failed"),
         (requests.ConnectionError("nobody there"), ""),
     ],
 )
-def test_full_disk_is_reported_by_the_worker(monkeypatch, capsys, error, words):
+def test_worker_reports_full_disk_and_masks_the_password(monkeypatch, capsys, error, words):
     monkeypatch.setattr(feed.faulthandler, "dump_traceback_later", lambda *_, **__: None)
+    monkeypatch.setenv("F1_PASSWORD", 'a"secret\u00e9')
 
     def fail(request, progress):
         print("FastF1 may print anything")
@@ -245,5 +247,6 @@ def test_full_disk_is_reported_by_the_worker(monkeypatch, capsys, error, words):
         return
     assert feed.main('{"deadline_s": 5}') == 0
     (answer,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (answer["kind"], answer["reason"]) == ("error", Reason.STORAGE.value)
+    reason = error.reason if isinstance(error, FeedError) else Reason.STORAGE
+    assert (answer["kind"], answer["reason"]) == ("error", reason.value)
     assert words in answer["message"]

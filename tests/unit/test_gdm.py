@@ -89,9 +89,6 @@ def test_noise_free_forecasts_are_matrix_powers(k):
 
 
 # ---- parameters --------------------------------------------------------------------------------------------------------------
-def test_unknown_device_raises_config_error():
-    with pytest.raises(ConfigError, match="device is 'abacus'"):
-        GDM(2, 2, n_steps=2, device="abacus").fit(recording())
 
 
 @pytest.mark.parametrize("change", [{"stickiness": 0.5}, {"temperature": 0.3}, {"readout": "amortised"}])

@@ -12,7 +12,6 @@ import torch
 from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.mixture import readout
 from gdm_core.models.mixture.model import GDMMixtureConfig, mixture_steps
 from gdm_core.models.mixture.module import (
@@ -339,24 +338,6 @@ def test_vanishing_latent_noise_equals_two_levels():
 
 
 # ---- equivalence and nesting ----------------------------------------------------------------------------------------
-def test_two_and_three_levels_have_equal_means():
-    """E[y | z] is equal for F = C^+, C of full column rank, and states independent of x."""
-    three = some_module(k=3, d=2, n=4, deterministic=True, recurrent=False)
-    two = GdmModule(4, GDMConfig(n_states=3, n_latent=2)).double()
-    z = some_states(30, 3)
-    with torch.no_grad():
-        three.offset.zero_()
-        c = three.emission
-        two.projection.copy_(torch.linalg.pinv(c))
-        two.dynamics.copy_(three.dynamics @ c.T)  # S_k = C A_k, b_k = C c_k
-        path = determined_path(three.drive(z[None], some_rows(30, n_channels=4)))
-        mean = torch.zeros(30, 4, dtype=torch.float64)
-        for t in range(30):
-            x = two.projection @ mean[t - 1]
-            last = torch.zeros(2, dtype=torch.float64)
-            design = torch.cat([x, torch.tensor([1.0, 0.0])] if t else [last, torch.tensor([0.0, 1.0])])
-            mean[t] = two.mean(z[None, t : t + 1], design[None])[0, 0]
-    torch.testing.assert_close(path @ c.T, mean, atol=1e-12, rtol=1e-12)
 
 
 def test_one_state_equals_a_kalman_filter():

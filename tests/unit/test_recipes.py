@@ -140,6 +140,7 @@ def test_recipe_survives_pickling_and_sets():
     [
         (nascar.VERSION, lambda: nascar.simulate("soft", T=300, seed=1), [0.82108, -1.73101, 0.07236], 0.82507),
         (nascar.VERSION, lambda: nascar.simulate("standard", T=300, seed=1), [0.42110, -1.71430, -0.64949], 1.21163),
+        (nascar.VERSION, lambda: nascar.simulate("standard_appendix", T=300, seed=1), [0.37272, -1.72754, -0.74926], 1.20328),
         (regimes.VERSION, lambda: regimes.simulate("drift", 300, 1)[0], [7.11191, -10.75182, 14.21710], 7.85808),
         (regimes.VERSION, lambda: regimes.simulate("autoregressive", 300, 1)[0], [0.07706, 0.38196, -0.59456], 0.45742),
         (mice.VERSION, lambda: mice.simulate(2, 300, 1, "keypoints")[1], [0.08991, 0.03626, 0.08713], 0.20862),

@@ -6,29 +6,12 @@ Statistics of mice are bulk: test_recipes notices any change of the simulator.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from datasets import mice, nascar, regimes
-from datasets.readers.pose import KeypointSet
 from gdm_core.errors import ConfigError, DataError
 
 ATTACK, INVESTIGATION, MOUNT, OTHER = range(4)
-
-
-@pytest.fixture(scope="module")
-def recordings() -> KeypointSet:
-    return mice.simulate_recordings(n_trials=20, n_frames=10_000, seed=3)
-
-
-@pytest.fixture(scope="module")
-def keypoints(recordings: KeypointSet) -> npt.NDArray[np.float64]:
-    return np.stack([table.xy for table in recordings]).astype(float)  # [20, T, mouse, 2, part]
-
-
-@pytest.fixture(scope="module")
-def labels(recordings: KeypointSet) -> npt.NDArray[np.int64]:
-    return np.stack([table.labels for table in recordings if table.labels is not None]).astype(int)
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +26,12 @@ def bouts() -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.mark.bulk
-def test_bout_lengths_match_calms21(bouts: list[tuple[list[int], list[int]]]):
+def test_bouts_match_calms21(bouts: list[tuple[list[int], list[int]]]):
     state = np.concatenate([b[0] for b in bouts])
     length = np.concatenate([b[1] for b in bouts])
     for k, (median, mean) in enumerate([(46, 72), (34, 81), (61, 102), (100, 185)]):
         assert np.median(length[state == k]) == pytest.approx(median, rel=0.1)
         assert length[state == k].mean() == pytest.approx(mean, rel=0.12)
-
-
-@pytest.mark.bulk
-def test_behaviour_transitions_match_calms21(bouts: list[tuple[list[int], list[int]]]):
     jumps = np.zeros((4, 4))
     for state, _ in bouts:
         np.add.at(jumps, (state[:-1], state[1:]), 1)
@@ -66,53 +45,32 @@ def test_behaviour_transitions_match_calms21(bouts: list[tuple[list[int], list[i
 
 
 @pytest.mark.bulk
-@pytest.mark.parametrize(
-    ("behaviour", "quantiles"), [(INVESTIGATION, (75, 135, 214)), (MOUNT, (29, 60, 96)), (OTHER, (121, 356, 615))]
-)
-def test_distance_between_mice_matches_calms21(
-    keypoints: npt.NDArray[np.float64], labels: npt.NDArray[np.int64], behaviour: int, quantiles: tuple[float, ...]
-):
+def test_positions_match_calms21():
+    recordings = mice.simulate_recordings(n_trials=20, n_frames=10_000, seed=3)
+    keypoints = np.stack([table.xy for table in recordings]).astype(float)  # [20, T, mouse, 2, part]
+    labels = np.stack([table.labels for table in recordings]).astype(int)
     centre = keypoints.mean(axis=-1)
-    distance = np.linalg.norm(centre[:, :, 0] - centre[:, :, 1], axis=-1)[labels == behaviour]
-    assert np.quantile(distance, [0.1, 0.5, 0.9]) == pytest.approx(quantiles, rel=0.15)
-
-
-@pytest.mark.bulk
-def test_speed_matches_calms21(keypoints: npt.NDArray[np.float64]):
-    speed = np.linalg.norm(np.diff(keypoints.mean(axis=-1), axis=1), axis=-1)  # [20, T-1, mouse], px a frame
+    apart = np.linalg.norm(centre[:, :, 0] - centre[:, :, 1], axis=-1)
+    for behaviour, quantiles in ((INVESTIGATION, (75, 135, 214)), (MOUNT, (29, 60, 96)), (OTHER, (121, 356, 615))):
+        assert np.quantile(apart[labels == behaviour], [0.1, 0.5, 0.9]) == pytest.approx(quantiles, rel=0.15)
+    speed = np.linalg.norm(np.diff(centre, axis=1), axis=-1)  # [20, T-1, mouse], px a frame
     assert np.median(speed, axis=(0, 1)) == pytest.approx([4.1, 2.9], rel=0.2)
     assert np.quantile(speed, 0.95, axis=(0, 1)) == pytest.approx([18, 17], rel=0.2)
     assert np.quantile(speed, 0.999) < 100
-
-
-@pytest.mark.bulk
-def test_body_length_and_noise_match_calms21(keypoints: npt.NDArray[np.float64]):
     length = np.linalg.norm(keypoints[..., 0] - keypoints[..., 6], axis=-1)
     assert np.median(length, axis=(0, 1)) == pytest.approx([210, 186], rel=0.04)
     # the second difference of a smooth path is small, that of white noise is sqrt(6) times the noise
     jitter = 1.4826 * np.median(np.abs(np.diff(keypoints, n=2, axis=1)), axis=(0, 1, 3)) / np.sqrt(6)  # [mouse, part]
     assert jitter.min() > 1.5
     assert jitter.max() < 2.3
-
-
-@pytest.mark.bulk
-def test_resident_faces_and_mounts_the_intruder(keypoints: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]):
-    nose = keypoints[:, :, 0, :, 0]
-    centre = keypoints.mean(axis=-1)
-    away = np.linalg.norm(nose - centre[:, :, 1], axis=-1) - np.linalg.norm(centre[:, :, 0] - centre[:, :, 1], axis=-1)
-    assert np.mean(away[labels == INVESTIGATION] < 0) > 0.9  # its nose is closer than its middle
+    away = np.linalg.norm(keypoints[:, :, 0, :, 0] - centre[:, :, 1], axis=-1) - apart
+    assert np.mean(away[labels == INVESTIGATION] < 0) > 0.9  # the resident's nose is closer than its middle
     assert 0.3 < np.mean(away[labels == OTHER] < 0) < 0.7
     tail_to_neck = keypoints[..., 3] - keypoints[..., 6]
     facing = tail_to_neck / np.linalg.norm(tail_to_neck, axis=-1, keepdims=True)
-    alike = (facing[:, :, 0] * facing[:, :, 1]).sum(axis=-1)
-    assert np.median(alike[labels == MOUNT]) > 0.8
-
-
-@pytest.mark.bulk
-def test_mice_stay_in_the_image(keypoints: npt.NDArray[np.float64]):
+    assert np.median((facing[:, :, 0] * facing[:, :, 1]).sum(axis=-1)[labels == MOUNT]) > 0.8
     x, y = keypoints[..., 0, :], keypoints[..., 1, :]
-    inside = (x > 0) & (x < 1024) & (y > 0) & (y < 570)
-    assert inside.mean() > 0.999
+    assert ((x > 0) & (x < 1024) & (y > 0) & (y < 570)).mean() > 0.999
     assert x.min() > -60
     assert y.max() < 630
 
@@ -157,17 +115,6 @@ def test_samples_follow_the_dynamics(setting):
     same = trial.labels[1:-1] == trial.labels[2:]
     assert np.abs(np.diff(speed))[same].max() < 1e-3
     assert np.abs(np.diff(speed))[~same].max() > 0.05
-
-
-def test_presets_have_their_transition_weights():
-    weights, offsets = nascar.parameters("standard").transitions()
-    np.testing.assert_allclose(weights, [[100, 0], [-100, 0], [0, 100], [0, -100]])
-    np.testing.assert_allclose(offsets, [-200, -200, -100, -100])
-    weights, offsets = nascar.parameters("standard_appendix").transitions()
-    np.testing.assert_allclose(weights, [[10, 0], [-10, 0], [0, 10], [0, -10]])
-    np.testing.assert_allclose(offsets, [-20, -20, -10, -10])
-    weights, _ = nascar.parameters("soft").transitions()
-    np.testing.assert_allclose(weights[0], [100 * 0.02 * 0.75, 0])
 
 
 def test_standard_states_follow_regions():
