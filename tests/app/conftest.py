@@ -15,6 +15,7 @@ from streamlit.runtime.state.session_state import SessionState
 from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
+from gdm_core import GDM
 from gdm_core.analysis import baselines
 from gdm_studio.seeds import SEEDS_VARIABLE
 from pages.behaviour import recordings
@@ -22,7 +23,7 @@ from pages.lab import Dataset
 from pages.lab.live import FitSession, panels
 from pages.ui import server
 from tests.support import formula1_page, live_fit, offered
-from tests.support.live_engine import QuickEngine, Sketch
+from tests.support.live_engine import QuickEngine
 from tests.support.patience import patience_s
 from tests.support.recording import SMALL
 
@@ -158,8 +159,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def sketch() -> tuple[Dataset, Sketch, bytes]:
+def sketch() -> tuple[Dataset, GDM, bytes]:
     """Return short recordings, a fitted model and its bytes."""
     data = recordings.load_simulated(SMALL)
-    model = Sketch(n_states=4).fit(data.train)
+    model = GDM(n_states=4, n_latent=2, n_steps=1).fit(data.train)
     return data, model, model.to_bytes()

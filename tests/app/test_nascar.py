@@ -229,7 +229,6 @@ def test_one_script_run_follows_a_fit(engine):
 
 
 def test_filtered_view_uses_past_data_only(engine, recorded):
-    engine.real = True  # the sketch of a model has no filter
     app = opened(trial="Held-out")
     inferred = recorded["inferred-track"][0]
     app.toggle(key="then").set_value(True)

@@ -11,6 +11,7 @@ import pytest
 
 from datasets import keypoints, mice
 from datasets.splits import split_trials, usable
+from gdm_core import GDM
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.predictions import persistence, r2
@@ -29,7 +30,6 @@ from pages.lab.poses import player
 from pages.lab.tabs import label_counts
 from pages.ui import card as cards
 from pages.ui import shipped
-from tests.support.live_engine import Sketch
 from tests.support.recording import SMALL, view_of
 
 
@@ -208,7 +208,7 @@ def made_up(n_trials: int, n: int, related: bool, seed: int) -> Trials:
 
 def rows_of(whole: Trials) -> dict[str, cards.Score]:
     train, test = split_trials(whole)
-    model = Sketch(n_states=2).fit(train)
+    model = GDM(n_states=2, n_latent=2, posterior="linear", n_steps=1).fit(train)
     found = bout_scores.scores(model.to_bytes(), train, test, 0.0, 0.0)
     lines = bout_scores.baselines(train, test, 2)
     return {row.name: row for row in scores.bout_rows(found | {"lines": lines})}

@@ -44,26 +44,8 @@ class FakeConfig:
             raise ConfigError(f"n_states is {self.n_states}; it must be 1 or more.")
 
 
-class OfData(StateModel):
-    """Predicts the data plus noise."""
-
-    def _reconstruct(self, y: Array) -> Array:
-        return y
-
-    def _latent(self, y: Array) -> Array:
-        return y[:, : self.config.n_latent]
-
-    def _paths(self, y: Array, origins: Any, horizon: int, n_paths: int, seed: int) -> Array:
-        noise = np.random.default_rng(seed).standard_normal((n_paths, 1, horizon, y.shape[1]), dtype=np.float32)
-        return y[origins][None, :, None, :] + noise  # [P, O, H, N]
-
-    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
-        y = np.random.default_rng(seed).standard_normal((n_samples, self.n_channels)).astype(np.float32)
-        return y, self._soft_states(y), self._latent(y)
-
-
-class FakeModel(OfData):
-    """A model whose ELBO rises from -1 towards 0."""
+class FakeModel(StateModel):
+    """A model whose ELBO rises from -1 towards 0, and which predicts the data plus noise."""
 
     family: ClassVar[str] = "fake"
     config_class: ClassVar[type] = FakeConfig
@@ -100,6 +82,20 @@ class FakeModel(OfData):
         logits = -np.square(y[:, :1] - edges)  # [T, K]
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return weights / weights.sum(axis=1, keepdims=True)
+
+    def _reconstruct(self, y: Array) -> Array:
+        return y
+
+    def _latent(self, y: Array) -> Array:
+        return y[:, : self.config.n_latent]
+
+    def _paths(self, y: Array, origins: Any, horizon: int, n_paths: int, seed: int) -> Array:
+        noise = np.random.default_rng(seed).standard_normal((n_paths, 1, horizon, y.shape[1]), dtype=np.float32)
+        return y[origins][None, :, None, :] + noise  # [P, O, H, N]
+
+    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
+        y = np.random.default_rng(seed).standard_normal((n_samples, self.n_channels)).astype(np.float32)
+        return y, self._soft_states(y), self._latent(y)
 
     def _bound(self, y: Array) -> float:
         return -float(np.abs(y).sum()) - self.config.n_states - 0.1 * self.config.seed

@@ -1,7 +1,7 @@
 """An engine in this process whose jobs run on request.
 
-It fits `Sketch` instead of a GDM, which needs no iterations. Results are cached for the process (`once`), since many tests
-open a page with the same fit.
+A GDM is fitted in a single step. Results are cached for the process (`once`), since many tests open a page with the same
+fit.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,68 +19,9 @@ from gdm_core.engine.job import Call
 from gdm_core.engine.results import TrialStates
 from gdm_core.engine.runner import last_value
 from gdm_core.engine.spec import resolve_family
-from gdm_core.errors import ConfigError, FitError, GdmError
-from gdm_core.models.base import Array
-from gdm_core.models.parameters import parameters_of
-from gdm_core.models.progress import Progress, Status
-from gdm_core.models.registry import FAMILIES
+from gdm_core.errors import FitError, GdmError
 from gdm_core.trials import Trials
 from pages.ui import shipped
-from tests.support.fake_model import OfData
-
-FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
-
-
-@dataclass(frozen=True)
-class SketchConfig:
-    """Parameters that a page sets."""
-
-    n_states: int = 4
-    n_latent: int = 2
-    temperature: float = 0.99
-    stickiness: float | str = "learn"
-    posterior: str = "window"
-    seed: int = 0
-    repeats: str = "keep"
-
-    def __post_init__(self) -> None:
-        if self.n_states < 1:
-            raise ConfigError(f"n_states (K) is {self.n_states}; it must be 1 or more.")
-
-
-class Sketch(OfData):
-    """A model with states by angle in the first two channels, numbered by seed and softened by temperature."""
-
-    family: ClassVar[str] = "sketch"
-    config_class: ClassVar[type] = SketchConfig
-    adjustable = frozenset({"temperature"})
-
-    @parameters_of(SketchConfig)
-    def __init__(self) -> None: ...
-
-    @property
-    def stickiness_(self) -> float:
-        return 0.25 if self.config.stickiness == "learn" else float(self.config.stickiness)
-
-    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
-        k = self.config.n_states
-        numbering = np.random.default_rng(self.config.seed).permutation(k)
-        angles = 2 * np.pi * numbering / k
-        self.params_ = {"directions": np.stack([np.cos(angles), np.sin(angles)]).astype(np.float32)}  # [2, K]
-        for step in (1, 2, 3):
-            yield Progress(step, 3, -1.0 / step, -1.0 / step)
-        self.status_ = Status.CONVERGED
-
-    def _soft_states(self, y: Array) -> Array:
-        logits = (
-            3 * np.nan_to_num(y[:, :2]) @ self.params_["directions"][: y.shape[1]] / self.config.temperature
-        )  # [T, K]
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
-
-    def _bound(self, y: Array) -> float:
-        return -float(np.square(y).sum())
-
 
 _given: dict[str, bytes] = {}
 
@@ -121,7 +62,7 @@ class QuickEngine(Engine):
 
     failing  message with which fits fail
     unable   messages with which questions fail, by name
-    real     fit the requested family instead of a sketch
+    real     fit a GDM in as many steps as requested
     """
 
     def __init__(self, auto: bool = True, real: bool = False) -> None:
@@ -197,8 +138,8 @@ class QuickEngine(Engine):
     def _fitted(self, spec: FitSpec, known: bool = False) -> FitResult:
         if self.failing and not known:
             raise FitError(self.failing)
-        family = spec.family if self.real or spec.family != "gdm" else "sketch"
-        return once(_fit, family, dict(spec.config), spec.trials, spec.preview, spec.key, spec.test)
+        steps = {"n_steps": 1} if spec.family == "gdm" and not self.real else {}
+        return once(_fit, spec.family, dict(spec.config) | steps, spec.trials, spec.preview, spec.key, spec.test)
 
     def _run_call(self, call: Call) -> Any:
         work = call.function
