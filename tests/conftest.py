@@ -1,7 +1,5 @@
 """Which tests share a process, and fixtures of all tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

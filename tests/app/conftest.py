@@ -1,7 +1,5 @@
 """Fixtures of page tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path

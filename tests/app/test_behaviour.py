@@ -1,7 +1,5 @@
 """The Behaviour page as a script: first visit, recordings, files, names of states and bouts."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Bouts of soft states, names and colours of states, and colours of labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

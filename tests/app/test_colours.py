@@ -1,7 +1,5 @@
 """Colours of states: they stay with their states from fit to fit and in links."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Compare page as a script, with fits that take no time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

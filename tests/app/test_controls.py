@@ -1,7 +1,5 @@
 """Controls on the server: range, address, messages and files. Their browser side is in tests/browser/test_slider.py."""
 
-from __future__ import annotations
-
 import pytest
 from streamlit.testing.v1 import AppTest
 

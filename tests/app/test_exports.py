@@ -1,7 +1,5 @@
 """Exported tables, figures and scripts."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -1,7 +1,5 @@
 """Exports of Behaviour and Your data: clock, names, bouts and scripts."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

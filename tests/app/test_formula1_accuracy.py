@@ -1,7 +1,5 @@
 """Sweep over the number of states on the Formula 1 page, with baselines."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest

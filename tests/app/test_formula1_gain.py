@@ -1,7 +1,5 @@
 """Where one driver gains time on another, and how a driver drives."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

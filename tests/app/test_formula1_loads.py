@@ -1,7 +1,5 @@
 """Loading a Formula 1 session: failures, progress and incomplete data."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Badges and corner numbers on the circuit map."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Numbers behind the Formula 1 page: segments, map, laps, sweeps, drivers and the script."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

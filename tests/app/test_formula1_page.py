@@ -1,7 +1,5 @@
 """The Formula 1 page as a script: first visit, choice of session, drivers and laps, links and exports."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

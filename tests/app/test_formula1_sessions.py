@@ -1,7 +1,5 @@
 """Practice, sprints, flags and qualifying on the Formula 1 page."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """States on the Formula 1 page: their statistics, proposed names and names of the user."""
 
-from __future__ import annotations
-
 import io
 import json
 from html import escape

@@ -1,7 +1,5 @@
 """Telemetry along the lap: traces, delta, DRS, line styles, and the corners that matter."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

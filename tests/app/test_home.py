@@ -1,7 +1,5 @@
 """Home: each card opens the page and the result that it shows."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

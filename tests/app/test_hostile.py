@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -14,10 +16,68 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui import navigation
 from pages.ui.tables import clicked_row
-from tests.support import forged
 from tests.support.controls import control
 from tests.support.page import opened
 from tests.support.your_data_page import html, uploaded
+
+Rng = np.random.Generator
+T = TypeVar("T")
+MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+FORMULA = '=HYPERLINK("http://example.org","click")'
+LONG = 100_000
+WORDS = (
+    "", " ", "0", "-1", "1e308", "-1e309", "1e-400", "nan", "NaN", "inf", "-inf", "Infinity", "None", "null", "true", "[]", "{}",
+    "0x10", "1_000", "1,5", "1.5.5", "+-3", "²", "½", "٣", "Ⅷ", "１２", "१-३", "1-²", "²-³", "-", "--", "1-2-3", "9-1", "0-0",
+    "1-1", "1-99999999999999999999", "a-b", "~", "~~~", "x~1~a", "\x00", "a\x00b", "\ud83d\ude00".encode("utf-16", "surrogatepass")
+    .decode("utf-16"), "\u202egnp.exe", "\ufeff3", "a\nb", "%00", "%s%n", "{0}", "${7*7}", "../../etc/passwd", "/etc/passwd",
+    "C:\\boot.ini", "file:///etc/passwd", MARKUP, FORMULA, "+1+1", "@SUM(1)", "$x^2$", ":material/home:", "**bold**",
+    "[a](javascript:b)", "9" * LONG, "A" * LONG, "1-" * (LONG // 2), "[" * LONG, "9" * 400, "9" * 5000, "1e" + "9" * 400,
+)  # fmt: skip
+
+
+def one_of(rng: Rng, things: Sequence[T]) -> T:
+    return things[int(rng.integers(len(things)))]
+
+
+def forge_text(rng: Rng) -> str:
+    """Return text for a query parameter."""
+    kind = rng.integers(6)
+    if kind < 3:
+        return one_of(rng, WORDS)
+    if kind == 3:
+        return repr(float(rng.normal() * 10.0 ** rng.integers(-320, 308)))
+    if kind == 4:
+        return str(int(rng.integers(-(2**62), 2**62)))
+    return "".join(chr(int(code)) for code in rng.integers(1, 0x2FFF, int(rng.integers(1, 60))))
+
+
+def forge_value(rng: Rng, depth: int = 2) -> Any:
+    """Return a JSON value of any type."""
+    kind = int(rng.integers(9 if depth else 7))
+    if kind == 7:
+        return [forge_value(rng, depth - 1) for _ in range(int(rng.integers(4)))]
+    if kind == 8:
+        return {forge_text(rng)[:20]: forge_value(rng, depth - 1) for _ in range(int(rng.integers(4)))}
+    simple = (None, True, False, 10**400, float("nan"), float("inf"), -1, 0, 2**63, -(2**63), 1e308, -0.0)
+    return forge_text(rng) if kind < 3 else one_of(rng, simple)
+
+
+def forge_message(rng: Rng) -> Any:
+    """Return the message of a slider with some fields wrong or missing."""
+    if rng.random() < 0.3:
+        return forge_value(rng)
+    good: dict[str, Any] = {
+        "value": float(rng.normal(0, 10)),
+        "held": bool(rng.integers(2)),
+        "number": int(rng.integers(99)),
+    }
+    for name in rng.choice(list(good), int(rng.integers(1, 4)), replace=False):
+        if rng.random() < 0.2:
+            del good[name]
+        else:
+            good[name] = forge_value(rng)
+    return good
+
 
 PAGES = [entry.folder for entry in navigation.REGISTRY]
 QUICK = ("nascar", "your_data")  # the other pages are for `make test-all`
@@ -46,7 +106,7 @@ def forge(state: WidgetState, rng: np.random.Generator) -> None:
         edits = {"edited_rows": {"999999": {"x": 1}}, "added_rows": [{"x": 1}], "deleted_rows": [-7]}
         state.string_value = json.dumps(edits if "edited_rows" in state.string_value else cells)
     elif state.HasField("string_value"):
-        state.string_value = forged.text(rng)
+        state.string_value = forge_text(rng)
 
 
 @pytest.mark.parametrize(
@@ -54,15 +114,15 @@ def forge(state: WidgetState, rng: np.random.Generator) -> None:
 )
 def test_page_survives_forged_address_values_and_messages(folder: str, engine):
     rng = np.random.default_rng(PAGES.index(folder))
-    address: dict[str, str | list[str]] = {name: forged.text(rng) for name in NAMES}
-    address |= {str(name): [forged.text(rng), forged.text(rng)] for name in rng.choice(NAMES, 5, replace=False)}
+    address: dict[str, str | list[str]] = {name: forge_text(rng) for name in NAMES}
+    address |= {str(name): [forge_text(rng), forge_text(rng)] for name in rng.choice(NAMES, 5, replace=False)}
     app = opened(folder, **address | SMALL.get(folder, {}))
     states = app._tree.get_widget_states()
     for element in app.get("bidi_component"):
-        messages = [{"event": event, "value": forged.message(rng)} for event in ("moved", "click", "select", "range")]
+        messages = [{"event": event, "value": forge_message(rng)} for event in ("moved", "click", "select", "range")]
         trigger = WidgetState(id=_make_trigger_id(element.proto.id, "events"), json_trigger_value=json.dumps(messages))
         states.widgets.extend(
-            [trigger, WidgetState(id=element.proto.id, json_value=json.dumps({"moved": forged.value(rng)}))]
+            [trigger, WidgetState(id=element.proto.id, json_value=json.dumps({"moved": forge_value(rng)}))]
         )
     for state in states.widgets:
         forge(state, rng)
@@ -106,11 +166,11 @@ def test_uploaded_text_becomes_neither_formula_nor_markup(engine, monkeypatch):
     drawn = []
     plain = st.data_editor
     monkeypatch.setattr(st, "data_editor", lambda frame, **more: drawn.append(frame) or plain(frame, **more))
-    head = f"time,=1+1,{forged.MARKUP},label"
+    head = f"time,=1+1,{MARKUP},label"
     text = (
         head
         + "\n"
-        + "".join(f"{i / 10},{np.sin(i):.3f},{np.cos(i):.3f},{'=A1' if i < 40 else forged.MARKUP}\n" for i in range(80))
+        + "".join(f"{i / 10},{np.sin(i):.3f},{np.cos(i):.3f},{'=A1' if i < 40 else MARKUP}\n" for i in range(80))
     )
     app = uploaded("=cmd.csv", text.encode())
     cells = {str(cell) for frame in drawn for cell in [*frame.columns, *frame.to_numpy().ravel()]}

@@ -1,7 +1,5 @@
 """pages/lab on a small test page, and functions that all lab pages share."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Labelling: what the desk sends is kept, a label model predicts the rest, and all of it can be downloaded."""
 
-from __future__ import annotations
-
 import io
 import json
 from types import SimpleNamespace

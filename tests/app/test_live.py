@@ -1,7 +1,5 @@
 """The fit session of a page: jobs it starts, states it shows, and queries about a finished fit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

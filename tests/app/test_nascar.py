@@ -1,7 +1,5 @@
 """The NASCAR lab as a script: first visit, links, controls, tabs, failures and predictions."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import fields, replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The Paper page as a script: stored tables and figures, and refits on request."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

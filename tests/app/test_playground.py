@@ -1,7 +1,5 @@
 """The Playground as a script, and its numbers against known results."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Parts that Behaviour and Your data share: scores and verdicts, splits of recordings, poses and tables."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The frame around every page: entry points, errors, score card and turning pages."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """The Study page as a script: first visit, files and sheets, fits, labels and exports."""
 
-from __future__ import annotations
-
 import io
 import re
 import threading

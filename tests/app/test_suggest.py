@@ -1,7 +1,5 @@
 """Suggested settings: computing, explaining and applying them."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import asdict

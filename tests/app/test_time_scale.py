@@ -1,7 +1,5 @@
 """The control "Time scale" on Behaviour, Your data, Compare and Study."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page Your data as a script: uploading, fitting, replacing and labelling a file."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """Files on Your data: columns, animals and parts, sheets, and scripts that load the same trials."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A server and a Chromium for browser tests, which are skipped without Chromium and fail under CI."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Behaviour and Your data in a browser: poses and strips share a cursor, files are uploaded and exported."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Page, expect
 

@@ -1,7 +1,5 @@
 """The live channel in a browser: broken connections and navigation."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """The Formula 1 page in a browser: the maps, the cursor, and quick changes by an impatient user."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The frame in a browser: links, turning pages, Back and Forward, figures updated in place and narrow windows."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Dialog, Page, expect
 

@@ -1,7 +1,5 @@
 """The labelling desk in a browser: marks by keys and drags, undo, jumps and zoom."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Page, expect
 

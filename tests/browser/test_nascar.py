@@ -1,7 +1,5 @@
 """The NASCAR lab in a browser: figures follow a slider, links restore the picture, exports download."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

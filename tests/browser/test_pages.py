@@ -1,7 +1,5 @@
 """Every page in both themes: it fits its window, has no errors and no serious finding of axe."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Playground in a browser, which draws its triangle itself while a slider or a dot is held."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect

@@ -1,7 +1,5 @@
 """The plot component alone: updates in place, shared cursor, click messages and saved figures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The slider component alone, without a server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """States drawn in the browser while a slider is held or training is replayed, next to what the server draws."""
 
-from __future__ import annotations
-
 import io
 import time
 

@@ -1,7 +1,5 @@
 """A study from files: it survives other pages, asks before a reload, and reopens from its file."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

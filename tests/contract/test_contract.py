@@ -1,7 +1,5 @@
 """Contract of every model family. A new model joins with one line in MODELS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Invalid data, parameters and requests, which every model of test_contract.py rejects."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

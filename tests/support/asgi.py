@@ -1,7 +1,5 @@
 """Requests to an ASGI app without a server."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any

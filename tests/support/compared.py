@@ -1,7 +1,5 @@
 """Comparison results without fits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Find controls of a page by name, ignoring scope and turn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from streamlit.testing.v1 import AppTest

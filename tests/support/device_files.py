@@ -1,7 +1,5 @@
 """Exports of devices and other programs, and what a reader should make of each."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

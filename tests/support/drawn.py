@@ -1,7 +1,5 @@
 """Figures and HTML of a page under test."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Fits of engine tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

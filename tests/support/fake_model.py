@@ -1,7 +1,5 @@
 """A state model with fits of any duration and failure."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

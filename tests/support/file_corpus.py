@@ -1,7 +1,5 @@
 """Small files of many kinds, and what a reader should make of each."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import dataclass, field
 from typing import Any

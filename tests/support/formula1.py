@@ -1,7 +1,5 @@
 """Small hand-made Formula 1 sessions, in our format and in that of FastF1."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

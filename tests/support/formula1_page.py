@@ -1,7 +1,5 @@
 """The Formula 1 page with invented sessions and an engine in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small GDM modules with random parameters, and data for them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Studies with known truth, for false alarms, power, and differences found from channels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

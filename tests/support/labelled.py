@@ -1,7 +1,5 @@
 """Simulated recordings of three behaviours, and labelled clips."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gdm_core import Trial, Trials

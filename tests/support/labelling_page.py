@@ -1,7 +1,5 @@
 """Labelling on Your data, with a file of three behaviours and a fake desk."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

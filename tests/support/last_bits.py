@@ -1,7 +1,5 @@
 """Simulations as on a different processor: every float differs in its last bit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace

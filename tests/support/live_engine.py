@@ -4,8 +4,6 @@ A GDM is fitted in a single step. Results are cached for the process (`once`), s
 fit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A fit session with its first result."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from datasets.nascar import train_test

@@ -1,7 +1,5 @@
 """The NASCAR lab on short tracks."""
 
-from __future__ import annotations
-
 from streamlit.testing.v1 import AppTest
 
 from pages.lab.live import FitSession

@@ -1,7 +1,5 @@
 """Download buttons of a page under test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Further exports, arrays and spellings of time, and what a reader should make of each."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 

@@ -1,7 +1,5 @@
 """Open pages without a browser; a run that shows an exception fails the test (tests/app/conftest.py)."""
 
-from __future__ import annotations
-
 from streamlit.testing.v1 import AppTest
 
 from pages.ui import navigation, server

@@ -1,7 +1,5 @@
 """Timeouts of tests, longer where the machine has more to do than processors."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Draw figures with the plot component of a page, and zoom into them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from playwright.sync_api import Page

@@ -1,7 +1,5 @@
 """Simulated tracks with any number of states."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gdm_core import Trial

@@ -1,7 +1,5 @@
 """Exact evidence and ELBO of a GDM with two states and two samples, on a grid."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

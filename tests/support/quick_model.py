@@ -1,7 +1,5 @@
 """Models that are fitted in milliseconds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from gdm_core import ARHMM, Trial

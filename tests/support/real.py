@@ -1,7 +1,5 @@
 """Real recordings outside the repository, in ../shared/data or GDM_TEST_DATA."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

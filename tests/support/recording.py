@@ -1,7 +1,5 @@
 """Views and readings of a recording without a page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

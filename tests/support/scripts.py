@@ -1,7 +1,5 @@
 """Run exported scripts in a separate folder and process."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

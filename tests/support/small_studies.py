@@ -1,7 +1,5 @@
 """Small studies of values or states, made in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Small switching systems with exact results by dense algebra, enumeration and grids."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A small table and its bytes in every file format."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions for workers to run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Open Your data, upload files and read them."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fixtures of unit tests."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Prediction intervals, calibrated by a fit and adapted online."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

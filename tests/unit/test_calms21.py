@@ -1,7 +1,5 @@
 """CalMS21: the official layout, its irregular trials and damaged files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zipfile

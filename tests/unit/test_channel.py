@@ -1,7 +1,5 @@
 """The live channel: messages, live parts and access."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

@@ -1,7 +1,5 @@
 """The command line: results on stdout, errors on stderr, and exit codes."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Comparisons of settings by their scores."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled loops: noise, windows, without a compiler or a folder for their cache, and warmed up."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -40,7 +38,9 @@ def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_loops_are_right_as_plain_python():
-    done = run("-m", "pytest", "-n", "0", "--noconftest", *(f"tests/unit/{name}" for name in SMALL), NUMBA_DISABLE_JIT="1")
+    done = run(
+        "-m", "pytest", "-n", "0", "--noconftest", *(f"tests/unit/{name}" for name in SMALL), NUMBA_DISABLE_JIT="1"
+    )
     assert done.returncode == 0, done.stdout
 
 

@@ -1,7 +1,5 @@
 """A GPU gives the same results as the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

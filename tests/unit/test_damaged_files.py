@@ -1,7 +1,5 @@
 """Damaged and malicious files are read or refused with a GdmError; no reader crashes or follows links."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

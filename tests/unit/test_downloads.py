@@ -1,7 +1,5 @@
 """Videos served by the app, and the security headers of every response."""
 
-from __future__ import annotations
-
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse

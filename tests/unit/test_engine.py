@@ -1,7 +1,5 @@
 """Jobs on a Dask cluster: results, errors, progress, cache, priorities and data."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 import time

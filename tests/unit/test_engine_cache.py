@@ -1,7 +1,5 @@
 """The result cache: exact round trips, bounds, damage and read-only disks."""
 
-from __future__ import annotations
-
 import errno
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """The embedded cluster: recovery, cancellation, memory and shutdown."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

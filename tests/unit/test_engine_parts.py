@@ -1,7 +1,5 @@
 """Parts of the engine that need no cluster: specs, snapshots, jobs and memory."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

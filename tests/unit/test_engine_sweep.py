@@ -1,7 +1,5 @@
 """Sweeps on the engine and in this process."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

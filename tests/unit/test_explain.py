@@ -1,7 +1,5 @@
 """Facts about one state, against what can be counted by hand, and the map of next states."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Behaviour features against hand-computed values and invariances."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

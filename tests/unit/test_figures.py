@@ -1,7 +1,5 @@
 """Figures as plain data, plots for notebooks, and the colours of states."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

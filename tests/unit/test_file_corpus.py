@@ -1,7 +1,5 @@
 """Files of many kinds are understood, asked about or refused, and never read wrongly."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Formula 1 laps as trials: segments, resampling, gaps, and a real race."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Braking zones, pedals and measurements in corners, also against raw car data."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """States of the difference between two drivers: habits with a known price, equal drivers, sums and missing channels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

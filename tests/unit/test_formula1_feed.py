@@ -1,7 +1,5 @@
 """Formula 1 through FastF1: contents of the feed, and reports of its failures."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

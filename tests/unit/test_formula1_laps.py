@@ -1,7 +1,5 @@
 """Laps of a session: qualifying, long runs, the car ahead, remarks, and state names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Loading Formula 1: deadlines, stored sessions, damage and the data folder."""
 
-from __future__ import annotations
-
 import errno
 import json
 import socket

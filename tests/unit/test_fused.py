@@ -3,8 +3,6 @@
 Results are equal to the bit only for the same calls in the same process.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

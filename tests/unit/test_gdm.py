@@ -1,7 +1,5 @@
 """The Gumbel Dynamical Model as an estimator: diverging fits, warm starts, forecasts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The generative model of the GDM: likelihoods, bounds and invariances."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Importing the library is cheap, and its type stub lists its exports."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Keypoint files of DeepLabCut, SLEAP and plain tables, and their cleaning."""
 
-from __future__ import annotations
-
 import gzip
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Labels learned from a few clips, on top of a fitted model or without one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

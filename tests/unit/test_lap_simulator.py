@@ -1,7 +1,5 @@
 """Simulated Formula 1: circuits, speed limits and a realistic feed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """States that last: the chain of pure states, and fits of regimes that differ in level, variance or dynamics."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Marks as labels of trials, their files, and expert labels from tables."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

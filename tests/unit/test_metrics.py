@@ -1,7 +1,5 @@
 """Scores against independent definitions, and all scores on simulated tracks."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

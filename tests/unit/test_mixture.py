@@ -1,7 +1,5 @@
 """The three-level mixture: Gaussian paths against dense algebra, bounds against quadrature."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

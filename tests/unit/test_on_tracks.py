@@ -1,7 +1,5 @@
 """Accuracy and forecasts of model families on simulated tracks."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

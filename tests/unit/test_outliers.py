@@ -1,7 +1,5 @@
 """Isolated values far from their neighbours: which are found, and models that ignore them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The wheel and sdist, built and installed into a fresh environment before a release."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -173,7 +171,10 @@ go.Figure.show = lambda figure: None
 runpy.run_path({str(ROOT / "examples" / f"{name}.py")!r}, run_name="__main__")
 """
     (tmp_path / "run.py").write_text(code)
-    assert run(installed / "python", "run.py", cwd=tmp_path).returncode == 0
+    done = run(installed / "python", "run.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert "nan" not in done.stdout.replace("nanosecond", ""), done.stdout
 
 
 @pytest.mark.bulk

@@ -1,7 +1,5 @@
 """The paper's experiments of `gdm reproduce all`, and the shipped results."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

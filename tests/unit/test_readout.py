@@ -1,7 +1,5 @@
 """Soft states and evidence by importance weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Simulated data are identified by their recipe, changed data by their content."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

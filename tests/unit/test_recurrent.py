@@ -1,7 +1,5 @@
 """Recurrent parts of the GDM: transitions with memory, and posteriors over whole trials."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Trials as rows, and windows of rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

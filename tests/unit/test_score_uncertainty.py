@@ -1,7 +1,5 @@
 """Uncertainty of scores: pieces of trials, margins, shifted bouts, and kappa of two annotators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import t as student

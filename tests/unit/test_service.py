@@ -1,7 +1,5 @@
 """Deployment: the services of compose.yaml, outside a container."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

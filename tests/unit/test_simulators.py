@@ -3,8 +3,6 @@
 Statistics of mice are bulk: test_recipes notices any change of the simulator.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Conventions of scikit-learn: estimator checks, parameters, names of features, pipelines and cross-validation."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import pickle

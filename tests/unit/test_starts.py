@@ -1,7 +1,5 @@
 """Starts of fits, and how they end: converged only where the bound no longer improves."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

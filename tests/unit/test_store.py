@@ -1,7 +1,5 @@
 """Model files: exact round trips, and a ModelFileError for every file that does not fit."""
 
-from __future__ import annotations
-
 import json
 import os
 

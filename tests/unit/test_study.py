@@ -1,7 +1,5 @@
 """Studies: measures, matching of the sheet, fitting, and files."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -453,7 +451,7 @@ def test_many_unused_states_give_advice():
     assert "3 rare states (strongest in fewer than 3 rats, a mean share below 0.05%" in text
 
 
-def test_soft_state_that_is_never_strongest_is_no_reason_to_fit_fewer():
+def test_soft_state_never_strongest_gives_no_advice():
     soft = np.tile(np.array([[0.5, 0.3, 0.1, 0.1], [0.3, 0.5, 0.1, 0.1]], np.float32).repeat(5, axis=0), (20, 1))
     study = Study.from_states({"a": soft, "b": soft}, pd.DataFrame({"recording": ["a", "b"]}), rate_hz=10)
     assert "2 states are rarely the strongest (mean share up to 10%) and not tested." in study.notes

@@ -1,7 +1,5 @@
 """Checks of a study: agreement with an expert, descriptions, clips and robustness."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Parts of recordings: first minutes, times from the sheet, equal lengths and wear time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

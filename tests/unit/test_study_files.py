@@ -1,7 +1,5 @@
 """Studies from files of states, poses and sheets, and the command `gdm study`."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 

@@ -1,7 +1,5 @@
 """What follows a comparison: pairs, equivalence, effect sizes, assumptions and layouts."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The flow test and power of a study, against enumeration and tables."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Means of groups: adjusted for covariates, and with intervals inside the range of the measure."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

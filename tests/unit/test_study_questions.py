@@ -1,7 +1,5 @@
 """Comparisons of a study against classical tests of other libraries and against enumeration."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -236,7 +234,7 @@ def test_limits_of_a_design_are_noted(rng):
     )
 
 
-def test_two_factors_are_corrected_apart_and_need_every_combination(rng):
+def test_two_factors_are_corrected_apart_and_need_all_cells(rng):
     study = labelled(groups=("a", "b"), n=8, sex=["f", "m"] * 8)
     table = study.compare("usage", ["group", "sex"], n_permutations=99)
     first = table[table["term"] == "group"]

@@ -1,7 +1,5 @@
 """Experiments that a comparison would pool, and confounds, in sheets with known structure."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Studies with known truth, and reproductions of published ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -105,7 +105,7 @@ def test_fewer_states_are_called_worse_only_by_two_errors():
     assert n_worse > 10
 
 
-def test_k_with_disagreeing_halves_is_skipped_and_not_called_worse():
+def test_k_with_disagreeing_halves_is_not_called_worse():
     found = choose_states([tried(1, 10, 1), tried(2, 24.95, 0.6), tried(3, 25, 0.98)])
     assert (found.n_states, found.sure) == (3, "likely")
     assert "two states would predict held-out data about as well" in found.sentences[0]

@@ -1,7 +1,5 @@
 """Column roles, clocks, gaps, outliers, and common notations of numbers and dates."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Table files: formats, dialects, limits, invalid files and workbooks."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import pickle

@@ -1,7 +1,5 @@
 """Text of messages, remaining time, and conversion to JSON."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Time gained between drivers, with tyre and fuel effects, intervals, minisectors, and the clock along a lap."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

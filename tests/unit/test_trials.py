@@ -1,7 +1,5 @@
 """Trial and Trials: validation, slices and fingerprints."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions at the top of the library, also with failed fits and data outside of a fit."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

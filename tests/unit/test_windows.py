@@ -1,7 +1,5 @@
 """Windows: summaries of recordings, and states back on samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
