@@ -332,7 +332,6 @@ add("NWB without poses", nwb(parts=()), "a.nwb", outcome="refused")
 add("HDF5 of another kind", hdf({"y": VALUES}), "a.h5", outcome="refused")
 add("Git pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n", outcome="refused")
 add("rich text", r"{\rtf1\ansi\deff0 {\fonttbl {\f0 Arial;}} time, c1, c2}" + "\n", "a.txt", outcome="refused")
-add("old workbook", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a.xls", outcome="refused")
 add(
     "serial monitor",
     "".join(f"t:{t} a:{a} b:{b}\n" for t, a, b in zip(AT, C1, C2, strict=True)),

@@ -116,11 +116,6 @@ for missing in ("", "NA", "NaN", "-", "null", "?"):
 add("infinite value", text(frame(values=VALUES)).replace(f"{VALUES[9, 0]},", "inf,", 1),
     values=np.where((np.arange(N)[:, None] == 9) & [True, False], np.nan, VALUES))  # fmt: skip
 add("one column", text(frame(None, values=VALUES[:, :1])), rate=None, values=VALUES[:, :1])
-add("empty file", b"", outcome="refused")
-add("only a header", "time,c1,c2\n", outcome="refused")
-add("text only", "note\nmouse sits\nmouse runs\n" * 5, outcome="refused")
-add("binary data", bytes(range(256)) * 4, outcome="refused")
-add("too many fields", PLAIN + "1,2,3,4,5\n", outcome="refused")
 
 # ---- numbers ------------------------------------------------------------------------------------------------------
 BIG = np.column_stack([1000 + np.arange(N), VALUES[:, 1]])
@@ -242,8 +237,6 @@ add("NPY", npy(VALUES), "a.npy", rate=None)
 add("NPZ", npz(y=VALUES, time=AT), "a.npz")
 add("NPZ of trials", npz(y=VALUES.reshape(2, 30, 2)), "a.npz", rate=None, trials=(30, 30))
 add("pickled NPY", npy(np.array([{"a": 1}], object)), "a.npy", outcome="refused")
-add("unknown format", PLAIN, "a.mat", outcome="refused")
-add("damaged Parquet", b"PAR1 nonsense", "a.parquet", outcome="refused")
 
 # ---- long tables --------------------------------------------------------------------------------------------------
 long = frame().melt("time", var_name="sensor", value_name="value")

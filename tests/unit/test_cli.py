@@ -134,19 +134,6 @@ def test_failed_fit_is_neither_saved_nor_applied(capsys, csv, tmp_path, track, m
     assert not out.exists()
 
 
-def test_predict_writes_to_stdout_as_csv_or_json(capsys, csv, tmp_path):
-    file = tmp_path / "m.safetensors"
-    assert main(["fit", str(csv), "--model", "arhmm", "--out", str(file)]) == 0
-    assert "Saved" in capsys.readouterr().out
-    assert main(["predict", str(file), str(csv)]) == 0
-    frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    assert len(frame) == 300
-    code, found = run_json(capsys, "predict", file, csv)
-    assert code == 0
-    np.testing.assert_allclose(found["table"]["p_1"], frame["p_1"], atol=1e-5)
-    assert sum(found["state_usage"]) == pytest.approx(1, abs=1e-5)
-
-
 def test_predicting_outside_the_fit_says_so(capsys, csv, tmp_path):
     file, far = tmp_path / "m.safetensors", tmp_path / "far.csv"
     assert main(["fit", str(csv), "--model", "arhmm", "--out", str(file)]) == 0

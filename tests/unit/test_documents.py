@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
 from docs import render
@@ -132,6 +133,7 @@ def test_every_section_has_both_sides():
 def test_example_runs(name, files, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setattr(go.Figure, "show", lambda figure: None)
     runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
     assert capsys.readouterr().out.strip()
     assert all((tmp_path / file).stat().st_size for file in files)

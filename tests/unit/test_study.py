@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from datasets import cohort
 from gdm_core import ARHMM, Study, Trial
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.suggestions import Recommendation
@@ -358,24 +357,6 @@ def test_invalid_study_files_raise(tmp_path):
 
 
 # ---- a paragraph ----------------------------------------------------------------------------------------------------
-def test_methods_describe_the_analysis():
-    one = cohort.simulate(4, minutes=0.5, n_sessions=2, seed=1)
-    study = Study.from_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz)
-    table = study.compare("usage", "group", where={"session": 1}, n_permutations=99)
-    text = write_methods(study, table, study.flow("group", where={"session": 1}, n_permutations=99))
-    for words in (
-        "8 recordings of 8 animals",
-        "6 states",
-        "The test statistic (Welch's t) was compared with 99 random permutations",
-        "where session is 1",
-        "control n = 4, treated n = 4",
-        "statsmodels",
-        "von Ziegler",
-        "in changes per minute of valid time",
-        "Effects are differences in percentage points (treated minus control)",
-    ):
-        assert words in text
-    assert "rare" not in text
 
 
 def known_numbers(value) -> set[str]:

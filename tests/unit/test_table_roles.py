@@ -200,10 +200,6 @@ def csv(**options: object) -> str:
     return NUMBERS.to_csv(index=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
-def check_text(text: str | bytes, name: str = "a.csv") -> tables.Table:
-    return table_files.check(tables.read(text.encode() if isinstance(text, str) else text, name))
-
-
 def test_sentences_are_not_split():
     table = tables.read(b"note\n" + b"mouse sits still\nmouse runs away\n" * 20, "a.csv")
     assert table.columns == ("note",)
@@ -211,29 +207,11 @@ def test_sentences_are_not_split():
         table.to_trials()
 
 
-@pytest.mark.parametrize("above", ["Exported by Foo\nDate: 2024\n\n", "Subject;M1\nBox;3\n", 'He said: 5" wide\n\n\n'])
-def test_lines_before_the_header_are_skipped(above: str):
-    for sep in (",", ";"):
-        table = check_text(above + csv(sep=sep))
-        n = sum(bool(line) for line in above.split("\n"))
-        assert any(f"{n} lines before the header" in note for note in table.notes)
-
-
 def test_bad_line_is_named_by_number():
     lines = ("# one\n# two\n" + csv()).split("\n")
     lines[20] += ",9,9"
     with pytest.raises(DataError, match="line 21 has 5 fields where 3 are expected"):
         tables.read("\n".join(lines).encode(), "a.csv")
-
-
-@pytest.mark.parametrize("missing", ["", "?"])
-def test_missing_date_is_allowed(missing):
-    dates = [f"2024-01-01 00:00:{i:02d}" for i in range(30)]
-    dates[12] = missing
-    text = "time,a,b\n" + "".join(f"{date},{i},{i % 7}\n" for i, date in enumerate(dates))
-    clock = tables.read(text.encode(), "dates.csv").understand().clock
-    assert clock.rate_hz == pytest.approx(1)
-    assert np.flatnonzero(np.isnan(clock.seconds)).tolist() == [12]
 
 
 # ---- numbers and times -------------------------------------------------------------------------
@@ -256,23 +234,6 @@ def test_values_beyond_float32_are_missing():
     assert f"{int((np.abs(A * 1e300) > 4e38).sum())} values of 'c' are too large" in text
     assert "1 values of 'd' are too large" in text
     assert "1 cells of 'd' are not numbers" in text
-
-
-def test_percent_and_thousands_are_read():
-    values = np.round(A * 20_000, 2)
-    english = [f"{v:,.2f}" for v in values]
-    german = [v.translate(str.maketrans(",.", ".,")) for v in english]
-    for cells, wanted, says in (
-        ([f"{v:.2f}%" for v in values / 100], np.round(values / 100, 2), "'a' is written with a unit"),
-        ([f"{v:.2f} %" for v in values / 100], np.round(values / 100, 2), "'a' is written with a unit"),
-        (english, values, "'a' separates thousands by commas, as in"),
-        ([v.split(".")[0] for v in english[:1]] + english[1:], values, "separates thousands by commas"),
-        (german, values, "'a' separates thousands by points, as in"),
-    ):
-        table = read({"a": cells, "b": B}, sep=";")
-        y = table.to_trials()[0].y[:, 0]
-        np.testing.assert_allclose(y, wanted, atol=1, rtol=1e-6)
-        assert says in report_text(table)
 
 
 def test_column_of_words_is_ignored():

@@ -33,22 +33,6 @@ def test_repeated_and_blank_columns_are_renamed():
     assert any("more than once" in note for note in table.notes)
 
 
-def test_invalid_numbers_are_missing():
-    rows = [b"%d,%d" % (i, i * i % 7) for i in range(40)]
-    rows[3] = b"3,NA"
-    rows[4] = b"4,-"
-    rows[5] = b"5,broken"
-    rows[6] = b"6,inf"
-    rows[7] = b"7,1e300"
-    table = tables.read(b"a,b\n" + b"\n".join(rows), "mixed.csv")
-    y = table.to_trials({"a": "channel", "b": "channel"})[0].y
-    assert np.flatnonzero(np.isnan(y[:, 1])).tolist() == [3, 4, 5, 6, 7]
-    report = table.report({"a": "channel", "b": "channel"})
-    assert report.channels[1].missing == 5
-    assert report.channels[1].longest_gap == 5
-    assert any("1 cells of 'b' are not numbers" in note for note in report.notes)
-
-
 @pytest.mark.parametrize(
     ("data", "name", "says"),
     [

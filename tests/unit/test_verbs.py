@@ -44,8 +44,6 @@ def test_suggest_takes_an_array(laps):
     frame = found.to_frame()
     assert frame.loc[frame.taken, "n_states"].tolist() == [found.settings["n_states"]]
     assert reports[-1] == (6, 6)
-    alone = gdm_core.suggest(np.asarray(laps[0].y[:, :1]), "arhmm", states=[1, 2], seeds=[0], n_iter=2)
-    assert alone.settings["n_latent"] == 1  # one channel has one dimension
 
 
 def test_compare_names_models_and_baselines(laps):
