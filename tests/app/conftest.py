@@ -83,12 +83,6 @@ def _without_exceptions(app: AppTest, *given: Any, **more: Any) -> AppTest:
     return app
 
 
-@pytest.fixture
-def exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allow exceptions on the page."""
-    monkeypatch.setattr(AppTest, "_run", RUN)
-
-
 def _run_to_the_end(runner: LocalScriptRunner, timeout: float) -> None:
     """Wait for the script, in place of the `timeout` of AppTest (3 s), which an overloaded machine exceeds."""
     thread = runner._script_thread

@@ -1,7 +1,5 @@
 """Faults of the embedded cluster between jobs, while a job is sent, while it runs, and while its result travels."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
