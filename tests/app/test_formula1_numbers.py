@@ -91,12 +91,7 @@ def test_lap_times_are_formatted():
 
 def test_script_loads_the_same_trials(monkeypatch):
     monkeypatch.setattr(formula1, "load_session", loader.load_session)
-    chosen = [
-        Selection("stint=1"),
-        Selection("compound=SOFT"),
-        Selection("age=1-2", ("X", "Y")),
-        Selection("part=all"),
-    ]
+    chosen = [Selection("stint=1"), Selection("compound=SOFT"), Selection("age=1-2", ("X", "Y")), Selection("part=all")]
     for selection in (Selection(), Selection("racing", ("X", "Y", "speed")), Selection("2-3", ("X", "Y")), *chosen):
         pick = Pick(RING, "AAA", "BBB", selection)
         _, laps = _laps("AAA", selection)

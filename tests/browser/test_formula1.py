@@ -89,7 +89,7 @@ def test_other_driver_can_be_chosen(visit):
     page = opened.ready(MAP)
     page.get_by_role("radio", name="RGL (held-out)").click()
     page.wait_for_function(
-        "[...document.querySelectorAll('.st-key-map .annotation-text')].some((n) => n.textContent.startsWith('RGL'))",
+        "[...document.querySelectorAll('.st-key-map .annotation-text')].some((n) => n.textContent.startsWith('RGL'))"
     )
     page.wait_for_function("location.search.includes('who=')")
     page.get_by_role("button", name="Labels").click()

@@ -85,15 +85,14 @@ def test_phone_keeps_the_picture_in_view(visit):
     expect(figure).to_be_in_viewport(ratio=0.9)
     page.wait_for_function(
         "() => { const box = document.querySelector('[data-testid=stSidebar]').getBoundingClientRect();"
-        " return box.top > 0.4 * innerHeight && box.width > 0.9 * innerWidth; }",
+        " return box.top > 0.4 * innerHeight && box.width > 0.9 * innerWidth; }"
     )
     over = "document.querySelector('[data-testid=stSidebar]').getBoundingClientRect().top"
     assert figure.evaluate(f"node => node.getBoundingClientRect().bottom - {over}") <= 0
     drawn = page.locator(".st-key-triangle figure").get_attribute("data-updates")
     slider.press("ArrowRight")
     page.wait_for_function(
-        "before => document.querySelector('.st-key-triangle figure').dataset.updates !== before",
-        arg=drawn,
+        "before => document.querySelector('.st-key-triangle figure').dataset.updates !== before", arg=drawn
     )
     expect(figure).to_be_in_viewport(ratio=0.9)
     page.get_by_test_id("stSidebarCollapseButton").get_by_role("button").tap()

@@ -21,7 +21,7 @@ def rested(page: Page) -> Page:
     page.wait_for_selector(".gdm-score")
     page.wait_for_function(
         "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
-        " && window.gdmChannel && !window.gdmChannel.moves",  # no query is pending whose result would rerun the page
+        " && window.gdmChannel && !window.gdmChannel.moves"  # no query is pending whose result would rerun the page
     )
     return page
 

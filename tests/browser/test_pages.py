@@ -82,7 +82,7 @@ def playground(page: Page, scheme: str, phone: bool) -> None:
         """() => {
           const { left, width } = document.querySelector(".st-key-slider-tau .gdm-slider").getBoundingClientRect();
           return left >= 0 && width > 150;
-        }""",
+        }"""
     )
     expect(slider).to_have_css("color", INK[scheme])
     expect(slider.locator("output")).to_have_css("color", ACCENT[scheme])
@@ -136,7 +136,7 @@ def _at_rest(page: Page) -> None:
     page.wait_for_function(
         """() => document.querySelector("[data-testid=stApp]")?.dataset.testScriptState !== "running"
           && !document.querySelector("[data-stale=true], .gdm-figure:not([data-updates])")
-          && ![...document.querySelectorAll("[data-testid=stVegaLiteChart]")].some((n) => !n.querySelector("svg, canvas"))""",
+          && ![...document.querySelectorAll("[data-testid=stVegaLiteChart]")].some((n) => !n.querySelector("svg, canvas"))"""
     )
 
 

@@ -55,9 +55,7 @@ def test_triangle_follows_a_held_slider(revisit):
     assert _settings(page)["tau"] == held
     page.go_back()
     expect(page.get_by_role("slider", name="Temperature (τ)").first).to_have_value("0.5")
-    page.wait_for_function(
-        "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.tau === 0.5",
-    )
+    page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.tau === 0.5")
 
 
 def test_dragging_a_dot_changes_the_logits(visit):

@@ -12,6 +12,7 @@ from tests.support.file_corpus import (
     AT,
     BIG,
     BODY,
+    GAP,
     KINDS,
     PLAIN,
     THREE,
@@ -66,13 +67,7 @@ add(
 add("Empatica EDA", f"1715092190.000000\n4.000000\n{lines_of(C1)}", rate=4, values=VALUES[:, :1])
 add("GENEActiv", "Device Type,GENEActiv\n" + "".join(f"Field {i},value {i}\n" for i in range(99)) + lines_of(
     [one.replace(".", ":")[:-3] for one in FAST], *THREE.T), values=THREE)  # fmt: skip
-add(
-    "Hexoskin",
-    text(frame(391_270_000_000 + SECOND * 256, "time [s/256]")),
-    outcome="asked",
-    asks={"unit": "frames"},
-    rate=None,
-)
+add("Hexoskin", text(frame(391_270_000_000 + SECOND * 256, "time [s/256]")), asks={"unit": "frames"}, rate=None)
 add("HOBO", '"Plot Title: Cage 7"\n"#","Date Time, GMT+02:00","Temp, °C (S/N: 1)","RH, % (S/N: 1)"\n' + lines_of(
     SECOND + 1, stamps("%m/%d/%y %I:%M:%S %p", "1min", "2024-05-07 11:40"), C1, C2), rate=1 / 60)  # fmt: skip
 
@@ -88,7 +83,7 @@ add("OpenBCI", OPENBCI + lines_of(SECOND % 256 * 1.0, C1, C2, [0.0] * N, [f"{171
     ticks.strftime("%Y-%m-%d %H:%M:%S.%f").str[:-3], separator=", "), "a.txt", rate=250)  # fmt: skip
 LABCHART = "Interval=\t0.1 s\nExcelDateTime=\t4.5419e+04\t05/07/24\nTimeFormat=\tStartOfBlock\nDateFormat=\t\nChannelTitle=\tA\tB\n"
 add("LabChart with a date", LABCHART + "Range=\t10 V\t10 V\nUnitName=\tV\tV\n" + text(frame(), sep="\t", header=False), "a.txt",
-    outcome="asked", asks={"unit": "s"})  # fmt: skip
+    asks={"unit": "s"})  # fmt: skip
 BIOPAC = "graph1.acq\n1 msec/sample\n2 channels\nECG\nmV\nRespiration\nVolts\nmin,CH1,CH2,\n,60,60,\n"
 add("Biopac", BIOPAC + lines_of([f"{i / 60_000:.8f}" for i in range(N)], C1, C2, [""] * N), "a.txt", rate=1000)
 TOA5 = """"TOA5","CR1000","CR1000","7","CPU:p.CR1","1","Table1"
@@ -150,10 +145,10 @@ add(
     rate=None,
 )
 centres = {f"{axis}{a + 1}": XY[:, a, 0, k] for a in range(2) for k, axis in enumerate("xy")}
-add("idtracker", text(pd.DataFrame({"seconds": AT} | centres)), outcome="asked", asks={"animals": "animals"}, values=XY[:, :, :1],
+add("idtracker", text(pd.DataFrame({"seconds": AT} | centres)), asks={"animals": "animals"}, values=XY[:, :, :1],
     names=(("animal 1", "animal 2"), ("centre",)))  # fmt: skip
 add("MediaPipe", text(pd.DataFrame({f"{axis}{p}": XY[:, 0, p, "xy".index(axis)] if axis in "xy" else 0.5 for p in range(3)
-    for axis in "xyzv"})), outcome="asked", asks={"animals": "parts"}, values=XY[:, :1], names=(("animal",), ("0", "1", "2")),
+    for axis in "xyzv"})), asks={"animals": "parts"}, values=XY[:, :1], names=(("animal",), ("0", "1", "2")),
     rate=None)  # fmt: skip
 add(
     "TRex",
@@ -163,23 +158,23 @@ add(
 add("keypoint-moseq", lines_of(["syllable", *SECOND // 9 % 5], ["centroid x", *C1], ["centroid y", *C2], ["heading", *THREE[:, 2]]),
     values=THREE, rate=None)  # fmt: skip
 hot = np.eye(2, dtype=int)[SECOND // 15 % 2]
-add("DeepEthogram", pd.DataFrame(hot, columns=["background", "rear"]).to_csv(), outcome="refused")
+add("DeepEthogram", pd.DataFrame(hot, columns=["background", "rear"]).to_csv(), refused=True)
 bsoid = pd.DataFrame({"B-SOiD labels": [1, 2, 3] * 9, "Start time (frames)": np.arange(27) * 4, "Run lengths": 4})
-add("B-SOiD bouts", bsoid.to_csv(), outcome="refused")
+add("B-SOiD bouts", bsoid.to_csv(), refused=True)
 observer = pd.DataFrame({"Observation": "o1", "Time_Relative_sf": np.arange(40) / 2, "Subject": "m1",
     "Behavior": ["rest", "rest", "run", "run"] * 10, "Event_Type": ["State start", "State stop"] * 20})  # fmt: skip
-add("Observer XT", text(observer, sep=";"), outcome="refused")
+add("Observer XT", text(observer, sep=";"), refused=True)
 add("BORIS events", text(observer.rename(columns={"Time_Relative_sf": "Time", "Observation": "Observation id"})
-    .assign(Event_Type=["START", "STOP"] * 20)), outcome="refused")  # fmt: skip
+    .assign(Event_Type=["START", "STOP"] * 20)), refused=True)  # fmt: skip
 add("ELAN", "".join(f"default\t\t00:00:{i:02d}.000\t00:00:{i + 1:02d}.000\t00:00:01.000\trun\n" for i in range(0, 50, 2)), "a.txt",
-    outcome="refused")  # fmt: skip
+    refused=True)  # fmt: skip
 VIA = "filename,file_size,region_count,region_id,region_shape_attributes,region_attributes\n"
 add("VIA tracks", VIA + "".join(f'{i:08d}.png,26,1,0,"{{""name"":""rect"",""x"":{i}}}","{{""track"":""1""}}"\n' for i in range(N)),
-    outcome="refused")  # fmt: skip
-add("states with a time column", text(pd.DataFrame({"time": AT, "syllable": SECOND // 15 % 3})), outcome="refused")
+    refused=True)  # fmt: skip
+add("states with a time column", text(pd.DataFrame({"time": AT, "syllable": SECOND // 15 % 3})), refused=True)
 
 # ---- other programs -----------------------------------------------------------------------------------------------
-add("writetable of MATLAB", lines_of(["Var1", *AT], ["Var2", *C1], ["Var3", *C2]), outcome="asked", asks={"unit": "s"})
+add("writetable of MATLAB", lines_of(["Var1", *AT], ["Var2", *C1], ["Var3", *C2]), asks={"unit": "s"})
 add("write.csv of R", frame().set_axis(SECOND + 1).to_csv(quoting=2))
 add(
     "write.table of R",
@@ -187,17 +182,9 @@ add(
     "a.txt",
 )
 add("decimals without a zero", respelled(VALUES, lambda v: f"{v:.3f}".replace("0.", ".")))
-add(
-    "missing values of SAS",
-    text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep="."),
-    values=with_gap(VALUES, slice(5, 8)),
-)
+add("missing values of SAS", text(frame(values=GAP), na_rep="."), values=GAP)
 for name in ("-nan(ind)", "1.#QNAN", "#DIV/0!", "#VALUE!", "N.D.", "<NA>", "*"):
-    add(
-        f"missing values as {name}",
-        text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep=name),
-        values=with_gap(VALUES, slice(5, 8)),
-    )
+    add(f"missing values as {name}", text(frame(values=GAP), na_rep=name), values=GAP)
 add("lakhs", respelled(VALUES + 123_456, lambda v: f"1,{v - 1e5:09,.3f}".replace(",", ",", 1)), values=VALUES + 123_456)
 add("dates and decimal commas", text(frame(stamps("%d.%m.%Y %H:%M:%S,%f", "100ms", EXACT)), sep=";", decimal=","))
 add("percent with decimal commas", respelled(VALUES, lambda v: f"{v} %".replace(".", ","), sep=";", decimal=","))
@@ -207,17 +194,11 @@ add("cells with two units", text(frame().assign(c1=mixed)), values=VALUES[:, 1:]
 add("negative numbers in brackets", respelled(VALUES, lambda v: f"({-v})" if v < 0 else v), values=VALUES[:, 1:])
 add("numbers with spaces around", respelled(VALUES, lambda v: f"\u00a0{v} "))
 add("boolean events", text(frame(lick=SECOND % 7 == 6)), values=np.column_stack([VALUES, SECOND % 7 == 6]))
-add("French months", text(frame([f"7 mai 2024 16:{i:02d}" for i in range(N)])), outcome="refused")
-add("ISO durations", text(frame([f"PT{t:.1f}S" for t in AT])), outcome="refused")
-add("times that Excel shortened", text(frame(["1.77E+12"] * N)), outcome="refused")
+add("French months", text(frame([f"7 mai 2024 16:{i:02d}" for i in range(N)])), refused=True)
+add("ISO durations", text(frame([f"PT{t:.1f}S" for t in AT])), refused=True)
+add("times that Excel shortened", text(frame(["1.77E+12"] * N)), refused=True)
 summer = pd.date_range("2025-10-26 00:30", periods=N, freq="1min", tz="UTC").tz_convert("Europe/Berlin")
-add(
-    "end of summer time",
-    text(frame(summer.strftime("%Y-%m-%d %H:%M:%S"))),
-    outcome="asked",
-    asks={"order": "file"},
-    rate=1 / 60,
-)
+add("end of summer time", text(frame(summer.strftime("%Y-%m-%d %H:%M:%S"))), asks={"order": "file"}, rate=1 / 60)
 add("end of summer time with offsets", text(frame(summer.strftime("%Y-%m-%dT%H:%M:%S%z"))), rate=1 / 60)
 
 # ---- broken layouts -----------------------------------------------------------------------------------------------
@@ -231,26 +212,19 @@ add("comment in the middle", with_line("# lap 2"))
 add("remark in the middle", with_line("paused for cleaning,,"))
 add("footnote", f"{PLAIN}Source: cage 3,,\n")
 add("header again in the middle", with_line(LINES[0]))
-add(
-    "two files in one",
-    PLAIN + PLAIN,
-    outcome="asked",
-    asks={"order": "recordings"},
-    values=np.vstack([VALUES, VALUES]),
-    trials=(N, N),
-)
+add("two files in one", PLAIN + PLAIN, asks={"order": "recordings"}, values=np.vstack([VALUES, VALUES]), trials=(N, N))
 add("last line cut off", PLAIN[: PLAIN.rindex(",")] + "\n", values=with_gap(VALUES, (slice(N - 1, N), slice(1, 2))))
 add("mixed line ends", "".join(line + ("\r\n" if i % 2 else "\n") for i, line in enumerate(LINES)))
 add("line ends of old Macintosh", PLAIN.replace("\n", "\r"))
 add("mark and semicolons", "\ufeff" + text(frame(), sep=";", decimal=","))
 add("Unicode text of Excel", "\ufeff".encode("utf-16-le") + text(frame(), sep="\t").encode("utf-16-le"), "a.txt")
-add("UTF-16 without mark", PLAIN.encode("utf-16-le"), outcome="refused")
-add("zeros after a power loss", PLAIN.encode() + bytes(512), outcome="refused")
-add("one row", "time,c1,c2\n0,1.5,2.5\n", outcome="refused")
+add("UTF-16 without mark", PLAIN.encode("utf-16-le"), refused=True)
+add("zeros after a power loss", PLAIN.encode() + bytes(512), refused=True)
+add("one row", "time,c1,c2\n0,1.5,2.5\n", refused=True)
 add(
     "time across",
     "\n".join(",".join(map(str, row)) for row in zip(*[line.split(",") for line in LINES], strict=True)),
-    outcome="refused",
+    refused=True,
 )
 add("three header rows", ",arm,\n,left,right\ntime,x angle,y angle\n" + lines_of(AT, C1, C2))
 add("units in a third row", "device,arm,arm\ntime,left,right\ns,deg,deg\n" + lines_of(AT, C1, C2))
@@ -287,10 +261,10 @@ add(
     sheet([["time", "c1", "c2"], *rows, [None, None, None], ["Source: cage 3", None, None]]),
     "a.xlsx",
 )
-add("workbook named CSV", written(frame(), "excel"), outcome="refused")
+add("workbook named CSV", written(frame(), "excel"), refused=True)
 add("Parquet with durations", written(frame(pd.to_timedelta(AT, unit="s")), "parquet"), "a.parquet")
 add("NPZ with milliseconds", npz(y=VALUES, time_ms=AT * 1000), "a.npz")
-add("NPY of complex numbers", npy(VALUES * 1j), "a.npy", outcome="refused")
+add("NPY of complex numbers", npy(VALUES * 1j), "a.npy", refused=True)
 
 
 def nwb(
@@ -327,16 +301,13 @@ add("NWB poses", nwb(), "a.nwb", values=SORTED, names=NWB)
 add("NWB poses with a rate", nwb(rate=50.0), "a.nwb", values=SORTED, names=NWB, rate=50)
 late = np.insert(SORTED, 30, np.full((4, 2, 3, 2), np.nan), axis=0)
 add("NWB poses that lack frames", nwb(np.where(np.arange(N) < 30, AT, AT + 0.4)), "a.nwb", values=late, names=NWB)
-add("NWB poses of two cameras", nwb(animals=("LeftCamera", "RightCamera")), "a.nwb", outcome="refused")
-add("NWB without poses", nwb(parts=()), "a.nwb", outcome="refused")
-add("HDF5 of another kind", hdf({"y": VALUES}), "a.h5", outcome="refused")
-add("Git pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n", outcome="refused")
-add("rich text", r"{\rtf1\ansi\deff0 {\fonttbl {\f0 Arial;}} time, c1, c2}" + "\n", "a.txt", outcome="refused")
+add("NWB poses of two cameras", nwb(animals=("LeftCamera", "RightCamera")), "a.nwb", refused=True)
+add("NWB without poses", nwb(parts=()), "a.nwb", refused=True)
+add("HDF5 of another kind", hdf({"y": VALUES}), "a.h5", refused=True)
+add("Git pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n", refused=True)
+add("rich text", r"{\rtf1\ansi\deff0 {\fonttbl {\f0 Arial;}} time, c1, c2}" + "\n", "a.txt", refused=True)
 add(
-    "serial monitor",
-    "".join(f"t:{t} a:{a} b:{b}\n" for t, a, b in zip(AT, C1, C2, strict=True)),
-    "a.txt",
-    outcome="refused",
+    "serial monitor", "".join(f"t:{t} a:{a} b:{b}\n" for t, a, b in zip(AT, C1, C2, strict=True)), "a.txt", refused=True
 )
 
 # ---- more devices, programs and broken layouts ----------------------------------------------------------------------
@@ -376,7 +347,6 @@ add(
         ["Euler_X", *C1],
         ["Euler_Y", *C2],
     ),
-    outcome="asked",
     asks={"unit": "us"},
 )
 add(
@@ -426,7 +396,7 @@ add(
     + "".join(f"| {t} | {a} | {b} |\n" for t, a, b in zip(AT, C1, C2, strict=True)),
     "a.txt",
 )
-add("JSON lines", "".join(f'{{"t": {t}, "a": {a}}}\n' for t, a in zip(AT, C1, strict=True)), "a.txt", outcome="refused")
+add("JSON lines", "".join(f'{{"t": {t}, "a": {a}}}\n' for t, a in zip(AT, C1, strict=True)), "a.txt", refused=True)
 add("line breaks in names", '"time\n(s)","c1\n(mV)",c2\n' + lines_of(AT, C1, C2))
 add("channels named by numbers", lines_of(["time", *AT], ["1", *C1], ["2", *C2]))
 add("names with units in brackets", lines_of(["Time [sec]", *AT], ["C1 (mV)", *C1], ["C2 (mV)", *C2]))
@@ -436,12 +406,12 @@ add("comment marks of C", "// exported\n// by me\n" + PLAIN)
 add(
     "sheet without conditions",
     text(pd.DataFrame({"recording": [f"m{i}.csv" for i in range(20)], "weight": VALUES[:20, 0]})),
-    outcome="refused",
+    refused=True,
 )
 add(
     "summary of animals",
     text(pd.DataFrame({"animal": [f"m{i}" for i in range(20)], "distance": VALUES[:20, 0], "speed": VALUES[:20, 1]})),
-    outcome="refused",
+    refused=True,
 )
 add(
     "questionnaire",
@@ -450,7 +420,7 @@ add(
             {"id": range(1, 31), "age": SECOND[:30] % 17 + 20, "score": SECOND[:30] % 5, "sex": ["f", "m"] * 15}
         )
     ),
-    outcome="refused",
+    refused=True,
 )
 add("semicolons at line ends", "".join(f"{line};\n" for line in text(frame(), sep=";").splitlines()))
 add(
@@ -470,16 +440,8 @@ add(
     values=BIG * [10, 1],
 )
 add("signs before numbers", respelled(VALUES, lambda v: f"{v:+.3f}"))
-add(
-    "German words for missing",
-    text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep="k.A."),
-    values=with_gap(VALUES, slice(5, 8)),
-)
-add(
-    "overflow marks",
-    text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep="OVRFLW"),
-    values=with_gap(VALUES, slice(5, 8)),
-)
+add("German words for missing", text(frame(values=GAP), na_rep="k.A."), values=GAP)
+add("overflow marks", text(frame(values=GAP), na_rep="OVRFLW"), values=GAP)
 add(
     "one channel and a time of day",
     lines_of(

@@ -24,8 +24,8 @@ Floats = npt.NDArray[np.float64]
 class Kind:
     """A file, and what a reader should do.
 
-    outcome   "understood", "asked" or "refused"
-    asks      key of the question -> answer, for "asked"
+    refused   whether it is no recording
+    asks      key of the question -> answer
     rate      samples per second; None if the file has none
     values    [T, N] values of the channels, or [T, A, P, 2] positions, in time order
     trials    lengths of the trials; () for one
@@ -35,7 +35,7 @@ class Kind:
     name: str
     file: str
     content: bytes = field(repr=False)
-    outcome: str = "understood"
+    refused: bool = False
     asks: dict[str, str] = field(default_factory=dict)
     rate: float | None = RATE
     values: Floats = field(default_factory=lambda: VALUES, repr=False)
@@ -70,6 +70,9 @@ def with_gap(values: Floats, rows: slice) -> Floats:
     return gap
 
 
+GAP = with_gap(VALUES, slice(5, 8))
+
+
 def sheet(rows: list[list[Any]]) -> bytes:
     """Return a workbook with these cells."""
     return written(pd.DataFrame(rows, dtype=object), "excel", header=False)
@@ -91,17 +94,17 @@ add("comments", "# made by hand\n# today\n" + PLAIN)
 add("text above the header", "Device: 7\nExported today\n\n" + PLAIN)
 add("separator line", "sep=;\n" + text(frame(), sep=";"))
 add("quoted cells", text(frame(), quoting=1))
-add("no header", text(frame(), header=False), outcome="asked", asks={"unit": "s"})
+add("no header", text(frame(), header=False), asks={"unit": "s"})
 add("no header, dates", text(frame(stamps("%d.%m.%Y %H:%M")), header=False), rate=1 / 60)
 add("no header, ISO dates", text(frame(stamps("%Y-%m-%dT%H:%M:%S")), header=False), rate=1 / 60)
-add("no header, labels", text(frame(label=WORDS), header=False), outcome="asked", asks={"unit": "ms"}, rate=10_000)
+add("no header, labels", text(frame(label=WORDS), header=False), asks={"unit": "ms"}, rate=10_000)
 add("header of numbers", text(frame(None).set_axis([0, 1], axis=1)), rate=None)
 add("index and header of numbers", frame(None).set_axis([0, 1], axis=1).to_csv(), rate=None)
 wide = pd.DataFrame({"sample": [f"s{i}" for i in range(N)], "400": VALUES[:, 0], "410": VALUES[:, 1]})
-add("wavelengths with names of rows", text(wide), outcome="asked", asks={"header": "names"}, rate=None)
-add("first row with a remark", text(wide, header=False), outcome="asked", asks={"header": "values"}, rate=None)
+add("wavelengths with names of rows", text(wide), asks={"header": "names"}, rate=None)
+add("first row with a remark", text(wide, header=False), asks={"header": "values"}, rate=None)
 scale = text(frame(None, values=THREE).set_axis(["400", "410", "420"], axis=1))
-add("wavelengths", scale, outcome="asked", asks={"header": "names"}, rate=None, values=THREE)
+add("wavelengths", scale, asks={"header": "names"}, rate=None, values=THREE)
 add("units row", PLAIN.replace("\n", "\ns,mV,deg\n", 1))
 add("units row in ms", text(frame(AT * 1000)).replace("\n", "\nms,mV,deg\n", 1))
 add("two header rows", PLAIN.replace("time,c1,c2", "time,arm,\n,left,right"))
@@ -111,8 +114,8 @@ add("blank lines", PLAIN.replace("\n", "\n\n"))
 add("row numbers", frame().to_csv())
 add("repeated names", text(frame(extra=THREE[:, 2])).replace("extra", "c1"), values=THREE)
 for missing in ("", "NA", "NaN", "-", "null", "?"):
-    holes = text(frame(values=with_gap(VALUES, slice(5, 8))), na_rep=missing)
-    add(f"missing values as {missing!r}", holes, values=with_gap(VALUES, slice(5, 8)))
+    holes = text(frame(values=GAP), na_rep=missing)
+    add(f"missing values as {missing!r}", holes, values=GAP)
 add("infinite value", text(frame(values=VALUES)).replace(f"{VALUES[9, 0]},", "inf,", 1),
     values=np.where((np.arange(N)[:, None] == 9) & [True, False], np.nan, VALUES))  # fmt: skip
 add("one column", text(frame(None, values=VALUES[:, :1])), rate=None, values=VALUES[:, :1])
@@ -124,16 +127,9 @@ add("quoted thousands", text(grouped), values=BIG)
 add("thousands and decimals", text(frame(values=BIG).assign(c1=[f"{v:,.2f}" for v in BIG[:, 0]])), values=BIG)
 whole = np.column_stack([1000 + np.arange(N), np.arange(N) % 7 + 2])
 unclear = text(frame(np.arange(N), "frame", whole).assign(c1=[f"{v:,.0f}" for v in whole[:, 0]]))
-add("unclear commas, thousands", unclear, outcome="asked", asks={"commas": "thousands"}, values=whole, rate=None)
-add(
-    "unclear commas, decimals",
-    unclear,
-    outcome="asked",
-    asks={"commas": "decimals"},
-    values=whole / [1000, 1],
-    rate=None,
-)
-add("unclear commas and semicolons", text(pd.read_csv(table_files.io.StringIO(unclear), dtype=str), sep=";"), outcome="asked",
+add("unclear commas, thousands", unclear, asks={"commas": "thousands"}, values=whole, rate=None)
+add("unclear commas, decimals", unclear, asks={"commas": "decimals"}, values=whole / [1000, 1], rate=None)
+add("unclear commas and semicolons", text(pd.read_csv(table_files.io.StringIO(unclear), dtype=str), sep=";"),
     asks={"commas": "thousands"}, values=whole, rate=None)  # fmt: skip
 german = text(frame(values=BIG).assign(c1=[f"{v:,.0f}".replace(",", ".") for v in BIG[:, 0]]), sep=";", decimal=",")
 add("thousands with points", german, values=BIG)
@@ -152,10 +148,10 @@ for name, scale in (
     add(f"column {name}", text(frame(AT * scale, name)))
 days = np.arange(N) / 86400
 add("Excel days", text(frame(45_000.5 + days)), rate=1)
-add("Excel days by minute", text(frame(45_000.5 + days * 60)), outcome="asked", asks={"unit": "d"}, rate=1 / 60)
-add("Excel days by hour", text(frame(45_000.5 + days * 3600)), outcome="asked", asks={"unit": "d"}, rate=1 / 3600)
+add("Excel days by minute", text(frame(45_000.5 + days * 60)), asks={"unit": "d"}, rate=1 / 60)
+add("Excel days by hour", text(frame(45_000.5 + days * 3600)), asks={"unit": "d"}, rate=1 / 3600)
 add("MATLAB days", text(frame(738_000.5 + days, "datenum")), rate=1)
-add("Excel times of day", text(frame(0.25 + days)), outcome="asked", asks={"unit": "d"}, rate=1)
+add("Excel times of day", text(frame(0.25 + days)), asks={"unit": "d"}, rate=1)
 add("Unix seconds", text(frame(1_770_000_000 + AT)))
 add("Unix milliseconds", text(frame(1_770_000_000_000 + AT * 1000)))
 add("Unix microseconds", text(frame(1_770_000_000_000_000 + AT * 1e6)))
@@ -167,9 +163,9 @@ for way in ("%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+02:00", "
     add(f"dates {way}", text(frame(stamps(way))), rate=1 / 60)
 add("dates with milliseconds", text(frame(stamps("%d.%m.%Y %H:%M:%S.%f", "100ms"))))
 months = stamps("%d/%m/%Y", "MS", "2026-01-01", 12)
-add("unclear day, day first", text(frame(months, values=VALUES[:12])), outcome="asked", asks={"dates": "day first"}, rate=None,
+add("unclear day, day first", text(frame(months, values=VALUES[:12])), asks={"dates": "day first"}, rate=None,
     values=VALUES[:12])  # fmt: skip
-add("unclear day, month first", text(frame(months, values=VALUES[:12])), outcome="asked", asks={"dates": "month first"},
+add("unclear day, month first", text(frame(months, values=VALUES[:12])), asks={"dates": "month first"},
     rate=1 / 86400, values=VALUES[:12])  # fmt: skip
 same_day = stamps("%d/%m/%Y %H:%M", start="2026-03-04 08:00")
 add("unclear day of one date", text(frame(same_day)), rate=1 / 60)
@@ -179,13 +175,13 @@ add("time of day, AM and PM", text(frame(stamps("%I:%M:%S %p", start="2026-03-28
 minutes = [f"{i * 2 // 60:02d}:{i * 2 % 60:02d}.250" for i in range(N)]
 add("minutes and seconds with decimals", text(frame(minutes)), rate=0.5)
 short = [f"{i // 60:02d}:{i % 60:02d}" for i in range(480, 480 + N)]
-add("unclear clock, minutes", text(frame([f"{i // 60:02d}:{i % 60:02d}" for i in range(N)])), outcome="asked",
+add("unclear clock, minutes", text(frame([f"{i // 60:02d}:{i % 60:02d}" for i in range(N)])),
     asks={"clock": "minutes and seconds"}, rate=1)  # fmt: skip
-add("unclear clock, hours", text(frame(short)), outcome="asked", asks={"clock": "hours and minutes"}, rate=1 / 60)
+add("unclear clock, hours", text(frame(short)), asks={"clock": "hours and minutes"}, rate=1 / 60)
 add("long minutes", text(frame([f"{i // 60 + 30:02d}:{i % 60:02d}" for i in range(N)])), rate=1)
 add("dates with weekdays", text(frame(stamps("%a %d %b %Y %H:%M:%S"))), rate=1 / 60)
 add("durations of pandas", text(frame(pd.to_timedelta(AT, unit="s").astype(str))))
-add("steps of 20 in an unknown unit", text(frame(np.arange(N) * 20)), outcome="asked", asks={"unit": "ms"}, rate=50)
+add("steps of 20 in an unknown unit", text(frame(np.arange(N) * 20)), asks={"unit": "ms"}, rate=50)
 add("counter named time", text(frame(np.arange(N))), rate=None)
 add("frame numbers", text(frame(np.arange(N), "frame")), rate=None)
 lacking = np.delete(np.arange(N), slice(20, 24))
@@ -197,23 +193,23 @@ add(
 )
 add("gap in time", text(frame().iloc[lacking]), values=with_gap(VALUES, slice(20, 24)))
 pause = np.concatenate([AT[:30], AT[30:] + 500])
-add("long pause", text(frame(pause)), outcome="asked", asks={"gaps": "recordings"}, trials=(30, 30))
+add("long pause", text(frame(pause)), asks={"gaps": "recordings"}, trials=(30, 30))
 add("reversed", text(frame().iloc[::-1]))
 mixed = np.random.default_rng(0).permutation(N)
 add("shuffled", text(frame().iloc[mixed]))
 add("shuffled Excel days", text(frame(45_000.5 + days).iloc[mixed]), rate=1)
 add("two rows swapped", text(frame().iloc[[*range(20), 21, 20, *range(22, N)]]))
 restart = np.concatenate([AT[:30], AT[:30]])
-add("time restarts", text(frame(restart)), outcome="asked", asks={"order": "recordings"}, trials=(30, 30))
+add("time restarts", text(frame(restart)), asks={"order": "recordings"}, trials=(30, 30))
 twice = np.insert(np.arange(N), 30, 29)
-add("a repeated time", text(frame().iloc[twice]), outcome="asked", asks={"repeats": "first"})
+add("a repeated time", text(frame().iloc[twice]), asks={"repeats": "first"})
 halves = np.repeat(AT, 2)
 doubled = np.repeat(VALUES, 2, axis=0) + np.tile([0.0, 0.5], N)[:, None]
 pairs = {"first": VALUES, "average": VALUES + 0.25, "recordings": np.vstack([VALUES, VALUES + 0.5])}
 for answer, expected in pairs.items():
-    add(f"two rows for each time, {answer}", text(frame(halves, values=doubled)), outcome="asked", asks={"repeats": answer},
+    add(f"two rows for each time, {answer}", text(frame(halves, values=doubled)), asks={"repeats": answer},
         values=expected, trials=(N, N) if answer == "recordings" else ())  # fmt: skip
-add("times rounded to seconds", text(frame(np.floor(AT + 1e-9))), outcome="asked", asks={"repeats": "spread"})
+add("times rounded to seconds", text(frame(np.floor(AT + 1e-9))), asks={"repeats": "spread"})
 add("unreadable time in a row", PLAIN.replace("\n2.0,", "\nsoon,", 1))
 add("trials", text(frame(np.tile(AT[:30], 2), trial=np.repeat([1, 2], 30))), trials=(30, 30))
 add("trials, shuffled", text(frame(np.tile(AT[:30], 2), trial=np.repeat([1, 2], 30)).iloc[[*range(29, -1, -1), *range(30, N)]]),
@@ -229,14 +225,14 @@ add("workbook, remarks first", book(Notes=pd.DataFrame({"a": ["x", "y"]}), Data=
 rows = [[at, *pair] for at, pair in zip(AT.tolist(), VALUES.tolist(), strict=True)]
 add("workbook with a units row", sheet([["time", "c1", "c2"], ["s", "mV", "deg"], *rows]), "a.xlsx")
 add("workbook with lines above", sheet([["Device 7"], ["Exported"], [None], ["time", "c1", "c2"], *rows]), "a.xlsx")
-add("workbook without header", sheet(rows), "a.xlsx", outcome="asked", asks={"unit": "s"})
+add("workbook without header", sheet(rows), "a.xlsx", asks={"unit": "s"})
 hours = [[START.date(), (START + pd.Timedelta(i - 60, "min")).time(), *row[1:]] for i, row in enumerate(rows)]
 add("workbook with dates and times", sheet([["date", "time", "c1", "c2"], *hours]), "a.xlsx", rate=1 / 60)
 add("Parquet with a shuffled index", written(frame().iloc[mixed], "parquet"), "a.parquet")
 add("NPY", npy(VALUES), "a.npy", rate=None)
 add("NPZ", npz(y=VALUES, time=AT), "a.npz")
 add("NPZ of trials", npz(y=VALUES.reshape(2, 30, 2)), "a.npz", rate=None, trials=(30, 30))
-add("pickled NPY", npy(np.array([{"a": 1}], object)), "a.npy", outcome="refused")
+add("pickled NPY", npy(np.array([{"a": 1}], object)), "a.npy", refused=True)
 
 # ---- long tables --------------------------------------------------------------------------------------------------
 long = frame().melt("time", var_name="sensor", value_name="value")
@@ -264,6 +260,7 @@ def add_poses(name: str, style: str, animals: tuple[str, ...], parts: tuple[str,
 
 
 BODY = ("nose", "ear", "tail")
+ANIMAL: dict[str, Any] = {"values": XY[:, :1], "names": (("animal",), BODY)}
 add_poses("with numbered parts", "{animal}_{part}_{axis}", ("rat1", "rat2"), ("p1", "p2", "p3"))
 add_poses("with numbered animals", "{animal}_{part}_{axis}", ("mouse1", "mouse2"), BODY)
 add_poses("with named animals", "{animal}_{part}_{axis}", ("resident", "intruder"), BODY)
@@ -277,17 +274,9 @@ add_poses("of one animal", "{part} {axis}", ("animal",), BODY)
 add_poses("with one animal named", "{animal}_{part}_{axis}", ("mouse1",), BODY)
 add_poses("with sides", "{part}_{axis}", ("animal",), ("left ear", "right ear", "tail"))
 add_poses("with centres", "{animal}_{axis}", ("mouse1", "mouse2"), ("centre",))
-add_poses("with unknown words", "{animal}_{part}_{axis}", ("foo", "bar"), ("u", "v", "w"), outcome="asked",
-          asks={"animals": "foo, bar"})  # fmt: skip
+add_poses("with unknown words", "{animal}_{part}_{axis}", ("foo", "bar"), ("u", "v", "w"), asks={"animals": "foo, bar"})
 add_poses("with coordinates first", "{axis}_{part}", ("animal",), BODY)
-add_poses(
-    "with numbered coordinates",
-    "{axis}{part}",
-    ("animal",),
-    ("1", "2", "3"),
-    outcome="asked",
-    asks={"animals": "parts"},
-)
+add_poses("with numbered coordinates", "{axis}{part}", ("animal",), ("1", "2", "3"), asks={"animals": "parts"})
 lost = np.where((np.arange(N) % 9 == 4)[:, None, None, None], -1.0, XY[:, :1])
 add("poses lost at -1", text(poses("{part}_{axis}", ("animal",), BODY, lost, time=AT)), values=np.where(lost == -1, np.nan, lost),
     names=(("animal",), BODY))  # fmt: skip
@@ -311,13 +300,12 @@ add("SLEAP CSV of two tracks", text(sleap), values=XY, names=TRACKS, rate=None)
 add("SLEAP CSV with a track lost", text(sleap.iloc[[i for i in range(2 * N) if i not in (21, 23)]]), names=TRACKS, rate=None,
     values=np.where((np.isin(np.arange(N), [10, 11])[:, None] & [False, True])[:, :, None, None], np.nan, XY))  # fmt: skip
 untracked = text(sleap.assign(track=np.nan))
-add("SLEAP CSV without tracks", untracked, outcome="asked", asks={"repeats": "first"}, values=XY[:, :1], rate=None,
-    names=(("animal",), BODY))  # fmt: skip
+add("SLEAP CSV without tracks", untracked, asks={"repeats": "first"}, rate=None, **ANIMAL)
 per_part = pd.concat(
     pd.DataFrame({"frame": np.arange(N), "bodypart": part, "x": XY[:, 0, p, 0], "y": XY[:, 0, p, 1]})
     for p, part in enumerate(BODY)
 )
-add("one row per frame and part", text(per_part), values=XY[:, :1], names=(("animal",), BODY), rate=None)
+add("one row per frame and part", text(per_part), rate=None, **ANIMAL)
 
 
 def deeplabcut(animals: tuple[str, ...], levels: tuple[str, ...]) -> str:
@@ -332,13 +320,7 @@ def deeplabcut(animals: tuple[str, ...], levels: tuple[str, ...]) -> str:
     return str(table.to_csv())
 
 
-add(
-    "DeepLabCut",
-    deeplabcut(("animal",), ("scorer", "bodyparts", "coords")),
-    values=XY[:, :1],
-    names=(("animal",), BODY),
-    rate=None,
-)
+add("DeepLabCut", deeplabcut(("animal",), ("scorer", "bodyparts", "coords")), rate=None, **ANIMAL)
 add("DeepLabCut of two animals", deeplabcut(("m1", "m2"), ("scorer", "individuals", "bodyparts", "coords")), values=XY,
     names=(("m1", "m2"), BODY), rate=None)  # fmt: skip
 add("SLEAP analysis", hdf({"tracks": XY.transpose(1, 3, 2, 0), "node_names": np.array([p.encode() for p in BODY]),
@@ -363,25 +345,13 @@ add("cells with a unit", respelled(VALUES, lambda v: f"{v} mm"))
 gone = VALUES.copy()
 gone[20:24, 0] = np.nan
 coded = text(frame(values=np.where(np.isnan(gone), -9999, gone)))
-add("runs of -9999, missing", coded, outcome="asked", asks={"sentinels": "missing"}, values=gone)
-add(
-    "runs of -9999, kept",
-    coded,
-    outcome="asked",
-    asks={"sentinels": "keep"},
-    values=np.where(np.isnan(gone), -9999, gone),
-)
+add("runs of -9999, missing", coded, asks={"sentinels": "missing"}, values=gone)
+add("runs of -9999, kept", coded, asks={"sentinels": "keep"}, values=np.where(np.isnan(gone), -9999, gone))
 add(
     "codes from -1 to 1", text(frame(turn=np.arange(N) % 3 - 1)), values=np.column_stack([VALUES, np.arange(N) % 3 - 1])
 )
 high = with_gap(VALUES * 100 + 500, slice(40, 50))
-add(
-    "runs of -1",
-    text(frame(values=np.nan_to_num(high, nan=-1))),
-    outcome="asked",
-    asks={"sentinels": "missing"},
-    values=high,
-)
+add("runs of -1", text(frame(values=np.nan_to_num(high, nan=-1))), asks={"sentinels": "missing"}, values=high)
 for name, column in (
     ("constant", 5.0), ("empty", np.nan), ("nearly empty", [1.0, 2.0] + [np.nan] * (N - 2)), ("copied", VALUES[:, 0]),
     ("packet", np.arange(N) + 1000), ("counter", np.arange(N) % 16), ("status", np.where(np.arange(N) < 55, 0, 1024)),
@@ -405,9 +375,9 @@ add("two time columns", text(frame(time_ms=AT * 1000)))
 add("time and frame", text(frame(frame=np.arange(N))))
 
 # ---- arrays -------------------------------------------------------------------------------------------------------
-add("NPY of trials, channels, time", npy(VALUES.reshape(2, 30, 2).transpose(0, 2, 1)), "a.npy", outcome="asked",
+add("NPY of trials, channels, time", npy(VALUES.reshape(2, 30, 2).transpose(0, 2, 1)), "a.npy",
     asks={"axes": "trials, channels, time"}, rate=None, trials=(30, 30))  # fmt: skip
-add("NPY of channels, time", npy(VALUES.T), "a.npy", outcome="asked", asks={"axes": "channels, time"}, rate=None)
+add("NPY of channels, time", npy(VALUES.T), "a.npy", asks={"axes": "channels, time"}, rate=None)
 for name in ("rate_hz", "fs", "sampling_rate"):
     add(f"NPZ with {name}", npz(y=VALUES, **{name: 25.0}), "a.npz", rate=25)
 
@@ -449,41 +419,39 @@ extra = {
     for part in BODY
     for what, value in (("z", 1.0), ("error", 0.5), ("ncams", 2), ("score", 0.9))
 }
-add("Anipose", text(anipose.assign(**extra)), values=XY[:, :1], names=(("animal",), BODY), rate=None)
+add("Anipose", text(anipose.assign(**extra)), rate=None, **ANIMAL)
 tracked = deeplabcut(("animal",), ("scorer", "bodyparts", "coords"))
-add("LightningPose", tracked.replace("net", "heatmap_tracker"), values=XY[:, :1], names=(("animal",), BODY), rate=None)
+add("LightningPose", tracked.replace("net", "heatmap_tracker"), rate=None, **ANIMAL)
 lines = tracked.splitlines(keepends=True)
 add("DeepLabCut that lacks frames", "".join(lines[:23] + lines[27:]), values=with_gap(XY[:, :1], slice(20, 24)),
     names=(("animal",), BODY), rate=None)  # fmt: skip
 
 add("Empatica", "1770000000.0,1770000000.0\n32.0,32.0\n" + text(frame(None), header=False), rate=32)
 LABCHART = "Interval=\t0.1 s\nTimeFormat=\tStartOfBlock\nChannelTitle=\tA\tB\nRange=\t10 V\t10 V\n"
-add("LabChart", LABCHART + text(frame(), sep="\t", header=False), "a.txt", outcome="asked", asks={"unit": "s"})
+add("LabChart", LABCHART + text(frame(), sep="\t", header=False), "a.txt", asks={"unit": "s"})
 
 # ---- no recordings ------------------------------------------------------------------------------------------------
-add("web page", "<!DOCTYPE html><html><body><table></table></body></html>\n" * 3, outcome="refused")
-add("picture", b"\x89PNG\r\n\x1a\n" + bytes(500), outcome="refused")
-add("JSON", '{"a": [1, 2, 3]}', outcome="refused")
+add("web page", "<!DOCTYPE html><html><body><table></table></body></html>\n" * 3, refused=True)
+add("picture", b"\x89PNG\r\n\x1a\n" + bytes(500), refused=True)
+add("JSON", '{"a": [1, 2, 3]}', refused=True)
 mice = [f"m{i}" for i in range(20)]
 add("sheet of conditions", text(pd.DataFrame({"recording": mice, "treatment": ["drug", "vehicle"] * 10, "weight": VALUES[:20, 0]})),
-    outcome="refused")  # fmt: skip
+    refused=True)  # fmt: skip
 listed = pd.DataFrame(
     {"file": [f"{name}.csv" for name in mice], "start": stamps("%H:%M:%S", n=20), "length": VALUES[:20, 0]}
 )
-add("list of files", text(listed), outcome="refused")
+add("list of files", text(listed), refused=True)
 starts = np.arange(6) * 2.0
 bouts = pd.DataFrame(
     {"Observation id": "o1", "Behavior": ["rest", "run"] * 3, "Start (s)": starts, "Stop (s)": starts + 2}
 )
-add("BORIS bouts", text(bouts.assign(Subject="s")), outcome="refused")
+add("BORIS bouts", text(bouts.assign(Subject="s")), refused=True)
 add(
-    "states of another tool",
-    text(pd.DataFrame({"frame": np.arange(N), "state": np.arange(N) // 15 % 3})),
-    outcome="refused",
+    "states of another tool", text(pd.DataFrame({"frame": np.arange(N), "state": np.arange(N) // 15 % 3})), refused=True
 )
 shares = np.abs(np.sin(AT))
 add("soft states of another tool", text(frame(None, p_1=shares, p_2=1 - shares, state=1 + (shares < 0.5))[["p_1", "p_2", "state"]]),
-    outcome="refused")  # fmt: skip
+    refused=True)  # fmt: skip
 
 
 def kind(name: str) -> Kind:

@@ -28,7 +28,6 @@ from tests.support.file_corpus import (
 from tests.support.table_files import npy, written
 
 __all__ = ["KINDS"]
-ASKED = {"outcome": "asked"}
 
 # ---- devices and programs -----------------------------------------------------------------------------------------
 EPOCHS = '"Subject Properties"\n"Identity:","P7"\n\n'
@@ -57,7 +56,6 @@ add(
     f"{LVM}X_Value\tVoltage_0\tVoltage_1\n" + lines_of(AT, C1, C2, separator="\t"),
     "a.txt",
     asks={"unit": "s"},
-    **ASKED,
 )
 TRACKMATE = """LABEL,ID,TRACK_ID,QUALITY,POSITION_X,POSITION_Y,POSITION_T,FRAME
 Label,Spot ID,Track ID,Quality,X,Y,T,Frame
@@ -69,8 +67,8 @@ add("TrackMate", TRACKMATE + lines_of([f"ID{i}" for i in range(2 * N)], range(2 
     np.repeat(AT, 2), np.repeat(SECOND, 2)), values=XY[:, :, :1], names=(("0", "1"), ("POSITION",)), rate=None)  # fmt: skip
 faces = {"frame": SECOND + 1, " face_id": 0, " timestamp": AT, " confidence": 0.98}
 faces |= {f" {axis}_{p}": XY[:, 0, p, k] for k, axis in enumerate("xy") for p in range(3)}
-add("OpenFace", text(pd.DataFrame(faces)), asks={"animals": "parts"}, values=XY[:, :1], names=(("animal",), ("0", "1", "2")),
-    **ASKED)  # fmt: skip
+add("OpenFace", text(pd.DataFrame(faces)), asks={"animals": "parts"}, values=XY[:, :1],
+    names=(("animal",), ("0", "1", "2")))  # fmt: skip
 OPTITRACK = """Format Version,1.23,Take Name,walk,Export Frame Rate,100.000000
 
 ,,Marker,Marker,Marker,Marker,Marker,Marker
@@ -96,23 +94,21 @@ add(
 # ---- time ---------------------------------------------------------------------------------------------------------
 clock = stamps("%H%M", "1min", "2026-03-28 16:29").astype(int)
 for answer, rate in (("hours and minutes", 1 / 60), ("minutes and seconds", 1)):
-    add(f"clock as a number, {answer}", text(frame(clock)), asks={"clock": answer}, rate=rate, **ASKED)
-add("Excel times of day by minute", text(frame((600 + SECOND) / 1440)), asks={"unit": "d"}, rate=1 / 60, **ASKED)
+    add(f"clock as a number, {answer}", text(frame(clock)), asks={"clock": answer}, rate=rate)
+add("Excel times of day by minute", text(frame((600 + SECOND) / 1440)), asks={"unit": "d"}, rate=1 / 60)
 spans = [datetime.timedelta(hours=23, minutes=30 + i) for i in range(N)]
 spanned = sheet([["time", "c1", "c2"], *[[span, *row[1:]] for span, row in zip(spans, rows, strict=True)]])
-add("workbook with durations over a day", spanned, "a.xlsx", asks={"unit": "d"}, rate=1 / 60, **ASKED)
+add("workbook with durations over a day", spanned, "a.xlsx", asks={"unit": "d"}, rate=1 / 60)
 add("durations of Python over a day", text(frame(list(map(str, spans)))), rate=1 / 60)
 add("dates with a zone name", text(frame(stamps("%Y-%m-%d %H:%M:%S CEST"))), rate=1 / 60)
 add("dates with two zone names", text(frame([f"{t} {'CEST' if i < 9 else 'CET'}" for i, t in enumerate(stamps("%Y-%m-%d %H:%M"))])),
-    outcome="refused")  # fmt: skip
-add("Julian dates", text(frame(2_461_128.5 + SECOND / 1440, "julian date")), asks={"unit": "d"}, rate=1 / 60, **ASKED)
+    refused=True)  # fmt: skip
+add("Julian dates", text(frame(2_461_128.5 + SECOND / 1440, "julian date")), asks={"unit": "d"}, rate=1 / 60)
 
 # ---- arrays and layouts -------------------------------------------------------------------------------------------
 pair = VALUES.reshape(2, 30, 2)
 for order, axes in (("time, channels, trials", (1, 2, 0)), ("time, trials, channels", (1, 0, 2))):
-    add(
-        f"NPY of {order}", npy(pair.transpose(axes)), "a.npy", asks={"axes": order}, rate=None, trials=(30, 30), **ASKED
-    )
+    add(f"NPY of {order}", npy(pair.transpose(axes)), "a.npy", asks={"axes": order}, rate=None, trials=(30, 30))
 exact = frame().assign(c1=[decimal.Decimal(str(v)) for v in C1])
 add("Parquet with decimals", written(exact, "parquet"), "a.parquet")
 add(
@@ -126,9 +122,9 @@ add(
     PLAIN.replace(LINES[20], LINES[20].rpartition(",")[0]),
     values=with_gap(VALUES, (slice(19, 20), slice(1, 2))),
 )
-add("rows quoted as a whole", "".join(f'"{line}"\n' for line in LINES), outcome="refused")
+add("rows quoted as a whole", "".join(f'"{line}"\n' for line in LINES), refused=True)
 add("hexadecimal numbers", text(frame().assign(c1=[hex(i * 3 % 50) for i in range(N)])), values=VALUES[:, 1:])
-add("UTF-32", PLAIN.encode("utf-32"), outcome="refused")
+add("UTF-32", PLAIN.encode("utf-32"), refused=True)
 add("sensors in turn", text(frame(values=np.where((SECOND[:, None] + [0, 1]) % 2, VALUES, np.nan))),
     values=np.where((SECOND[:, None] + [0, 1]) % 2, VALUES, np.nan))  # fmt: skip
 add("line numbers", text(frame(line=SECOND + 1, values=THREE)), values=THREE)

@@ -41,8 +41,5 @@ def integrate(module: GdmModule, rows: Rows, temperature: float) -> Exact:
     weights = torch.softmax(joint, 0)
     elbo = float(((log_q + cell).exp() * (joint - log_q)).sum())
     return Exact(
-        evidence,
-        elbo,
-        torch.einsum("s,stk->tk", weights, pairs.exp()),
-        float(torch.logsumexp(log_p, 0)) + cell,
+        evidence, elbo, torch.einsum("s,stk->tk", weights, pairs.exp()), float(torch.logsumexp(log_p, 0)) + cell
     )

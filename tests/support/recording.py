@@ -20,13 +20,7 @@ FRAME = Frame("behaviour", "Behaviour", *(None,) * 5)
 
 
 def view_of(
-    data: Dataset,
-    naming: StateNames,
-    rule: BoutRule,
-    *,
-    fit: Any = None,
-    shown: Any = None,
-    index: int = 0,
+    data: Dataset, naming: StateNames, rule: BoutRule, *, fit: Any = None, shown: Any = None, index: int = 0
 ) -> View:
     """Return a view of trial `index`, before any fit unless one is given."""
     choice: Any = SimpleNamespace(label="GDM", facts=[], family="gdm", config={"n_states": 4})

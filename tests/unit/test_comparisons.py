@@ -7,13 +7,7 @@ import pytest
 
 from datasets import nascar
 from gdm_core.analysis import comparisons
-from gdm_core.analysis.comparisons import (
-    Cell,
-    fit_cell,
-    measure_baselines,
-    split_blocks,
-    verdict,
-)
+from gdm_core.analysis.comparisons import Cell, fit_cell, measure_baselines, split_blocks, verdict
 from gdm_core.analysis.metrics import Evaluation
 from gdm_core.errors import DataError
 from gdm_core.models.registry import import_family

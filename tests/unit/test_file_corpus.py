@@ -37,14 +37,14 @@ def check(kind: Kind, content: KeypointTable | Table) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_file_is_understood_asked_or_refused(kind: Kind):
-    if kind.outcome == "refused":
+    if kind.refused:
         with pytest.raises(DataError) as caught:
             read(kind, {})[0].to_trials()
         assert "--answer" not in str(caught.value)
         return
     content, doubts = read(kind, {})
     assert {doubt.key for doubt in doubts} == set(kind.asks)
-    if kind.outcome == "asked":
+    if kind.asks:
         with pytest.raises(DataError, match="--answer"):
             content.to_trials()
         content, doubts = read(kind, kind.asks)

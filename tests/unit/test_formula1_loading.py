@@ -112,10 +112,7 @@ def test_waiting_load_can_be_cancelled(home):
         heard.append(text)
         cancel.set()
 
-    with (
-        file_lock(cache_dir("formula1") / ".loading.lock", 1, "A load"),
-        raises(Reason.CANCELLED, "was cancelled"),
-    ):
+    with file_lock(cache_dir("formula1") / ".loading.lock", 1, "A load"), raises(Reason.CANCELLED, "was cancelled"):
         formula1.load_session(2024, "Ring Grand Prix", "Race", cancel=cancel, progress=progress)
     assert heard == ["waiting for another session to be loaded"]
 

@@ -44,9 +44,7 @@ def answers(port: int) -> bool:
 
 def answered(port: int, folder: Path) -> None:
     until(
-        lambda: answers(port),
-        lambda: "\n".join(path.read_text()[-2000:] for path in folder.glob("*.log")),
-        every_s=0.2,
+        lambda: answers(port), lambda: "\n".join(path.read_text()[-2000:] for path in folder.glob("*.log")), every_s=0.2
     )
 
 

@@ -17,15 +17,7 @@ from datasets.f1.feed import lap_table
 from datasets.f1.laps import Stint, laps_on_like_tyres, pairs_around_stops, pairs_in_stints, stints
 from datasets.f1.race import SECTOR_LINES
 from datasets.f1.session import Driver, LapTable, Session
-from datasets.f1.time_won import (
-    Estimate,
-    Minisectors,
-    lap_trend,
-    mean_of_laps,
-    minisectors,
-    time_won,
-    usual_laps,
-)
+from datasets.f1.time_won import Estimate, Minisectors, lap_trend, mean_of_laps, minisectors, time_won, usual_laps
 from gdm_core.errors import DataError
 from tests.support.formula1 import LAP_S, feed_laps, ring_driver, ring_session
 

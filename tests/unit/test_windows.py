@@ -72,10 +72,7 @@ def test_states_return_to_their_samples():
     hard = [np.arange(trial.n_samples) for trial in summaries]
     soft = [np.eye(len(one))[one] for one in hard]
     for trial, numbers, shares in zip(
-        trials,
-        windows.to_samples(hard, summaries, trials),
-        windows.to_samples(soft, summaries, trials),
-        strict=True,
+        trials, windows.to_samples(hard, summaries, trials), windows.to_samples(soft, summaries, trials), strict=True
     ):
         nearest = np.minimum((np.arange(trial.n_samples) + 4) // 8, len(shares[0]) - 1)
         np.testing.assert_array_equal(numbers, nearest)
