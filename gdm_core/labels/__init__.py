@@ -2,7 +2,8 @@
 
 from gdm_core.labels.model import LabelModel
 from gdm_core.labels.proposals import Clip, propose, unfamiliar_message
-from gdm_core.labels.scores import Agreement, calibration_error, expert_agreement
+from gdm_core.labels.requests import expert_agreement
+from gdm_core.labels.scores import Agreement, calibration_error
 
 __all__ = [
     "Agreement",

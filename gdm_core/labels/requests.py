@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +15,9 @@ import numpy.typing as npt
 
 from gdm_core.labels.model import CalibratedOn, LabelModel
 from gdm_core.labels.proposals import Clip, propose, unfamiliar_message
-from gdm_core.labels.scores import Agreement, expert_agreement
+from gdm_core.labels.scores import Agreement, measure_agreement
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.trials import Stretch, Trial, Trials, paint_labels
+from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, paint_labels
 
 Array = npt.NDArray[np.float32]
 MOST_CACHED = 2  # label models in a worker's memory
@@ -54,6 +55,20 @@ class Trust:
     seconds: float
     held_out: Agreement | None
     expert: Agreement | None
+
+
+def expert_agreement(label_model: LabelModel, trials: Trials, expert: Sequence[int]) -> Agreement | None:
+    """Compare predictions with the trials' own labels; return None if they have no matching labels.
+
+    expert   the trials' label of each class, -1 for none
+    """
+    known = [trial for trial in trials if trial.labels is not None and (np.asarray(trial.labels) >= 0).any()]
+    if not known or max(expert) < 0:
+        return None
+    truth = np.concatenate([np.asarray(trial.labels, np.int64) for trial in known])
+    predicted = np.asarray(expert)[np.concatenate([label_model.predict(trial) for trial in known])]
+    labelled = truth != UNLABELLED
+    return measure_agreement(predicted[labelled], truth[labelled])
 
 
 def label_answers(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.state_scores import macro_f1
 from gdm_core.errors import DataError
-from gdm_core.trials import UNLABELLED, Trials
-
-if TYPE_CHECKING:
-    from gdm_core.labels.model import LabelModel
+from gdm_core.trials import UNLABELLED
 
 
 class Agreement(NamedTuple):
@@ -30,20 +26,6 @@ def measure_agreement(predicted: npt.ArrayLike, truth: npt.ArrayLike) -> Agreeme
     classes, count = np.unique(known, return_counts=True)
     majority = np.full(len(known), classes[count.argmax()])
     return Agreement(macro_f1(np.asarray(predicted), known), macro_f1(majority, known), len(classes))
-
-
-def expert_agreement(label_model: LabelModel, trials: Trials, expert: Sequence[int]) -> Agreement | None:
-    """Compare predictions with the trials' own labels; return None if they have no matching labels.
-
-    expert   the trials' label of each class, -1 for none
-    """
-    known = [trial for trial in trials if trial.labels is not None and (np.asarray(trial.labels) >= 0).any()]
-    if not known or max(expert) < 0:
-        return None
-    truth = np.concatenate([np.asarray(trial.labels, np.int64) for trial in known])
-    predicted = np.asarray(expert)[np.concatenate([label_model.predict(trial) for trial in known])]
-    labelled = truth != UNLABELLED
-    return measure_agreement(predicted[labelled], truth[labelled])
 
 
 def calibration_error(proba: npt.NDArray[Any], labels: npt.ArrayLike, bins: int = 10) -> float:

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     "test_hmm.py::test_posterior_equals_enumeration", "test_hmm.py::test_filter_equals_posterior_of_the_past",
     "test_hmm.py::test_path_is_the_best_of_all", "test_gaussian.py::test_zero_block_separates_trials",
-    "test_switching.py::test_one_state_filter_equals_dense_conditioning", "test_switching.py::test_filter_is_causal",
+    "test_switching.py::test_one_state_filter_equals_dense_conditioning",
     "test_slds.py::test_curvature_of_weights_equals_gradient_slope", "test_slds.py::test_newton_climbs_to_the_mode",
 )  # fmt: skip
 

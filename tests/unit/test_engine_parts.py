@@ -107,7 +107,7 @@ def test_snapshot_is_small_and_close_to_states() -> None:
     trials = Trials(tuple(Trial(np.random.default_rng(i).standard_normal((n, 2))) for i, n in enumerate((30_000, 500))))
     model = FakeModel(n_states=4, n_steps=1)
     for _ in model.fit_iter(trials):
-        snapshot = Snapshot.decode(Snapshot.from_model(model, trials, (0, 1), 1, -1.0).encode())
+        snapshot = Snapshot.from_model(model, trials, (0, 1), 1, -1.0)
     assert snapshot.n_bytes <= SNAPSHOT_BYTES + 8
     for position in (0, 1):
         states = snapshot.states(position)
