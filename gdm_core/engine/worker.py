@@ -119,8 +119,10 @@ def fit(
     recorder = Recorder(model, trials, preview)
     curve: list[tuple[int, float]] = []
     sent, finished = 0, False
+    # Kept in a variable: Python closes an iterator of the loop alone before `finally`. `inference.calibrate` follows.
+    steps_of_fit = model.fit_iter(trials, start=True, calibrate=False)
     try:
-        for progress in model.fit_iter(trials, start=True, calibrate=False):  # `inference.calibrate` follows
+        for progress in steps_of_fit:
             step, elbo = int(progress.step), float(progress.elbo)
             if step:
                 curve.append((step, elbo))
