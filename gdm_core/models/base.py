@@ -38,6 +38,7 @@ from gdm_core.text import first_of, plural
 from gdm_core.trials import Recording, Recordings, Trial, Trials, TrialsLike, as_trials, is_single
 
 _SAMPLES_PER_INPUT = 2  # observed samples per state and input of its dynamics that a fit needs
+_MANY_MISSING = 0.3  # share of missing values that a failed fit names
 _SCORED = 20_000  # samples that score and check a fit
 
 
@@ -210,7 +211,11 @@ class StateModel(Estimator, ABC):
             self.seconds_ = spent + time.perf_counter() - started
             if finish and self.params_ and self.status_ is not Status.FAILED:
                 with one_thread():  # arrays are small: threads would wait for each other
-                    failure = self._validate(spread_stretches(ys, _SCORED))
+                    parts = spread_stretches(ys, _SCORED)
+                    failure = self._validate(parts)
+                    missing = np.isnan(np.concatenate(parts)).mean()
+                    if failure and missing > _MANY_MISSING:
+                        failure += f"; {missing:.0%} of the values are missing: fill gaps first"
                     if failure and self.status_ is not Status.CANCELLED:
                         self._fail(failure)
                     elif calibrate:

@@ -152,6 +152,16 @@ def test_study_refuses_failed_fit():
         gdm_core.Study.fit(recordings, sheet, failed)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_failed_fit_names_many_missing_values(share):
+    random = np.random.default_rng(0)
+    y = random.standard_normal((400, 2)).cumsum(axis=0)
+    y[random.random(y.shape) < share] = np.nan
+    failure = failing().fit(y, calibrate=False).failure_
+    assert REASON in failure
+    assert ("60% of the values are missing" in failure) == (share > 0.5)
+
+
 def test_labels_refuse_failed_fit(laps):
     failed = failing().fit(laps[0])
     with pytest.raises(FitError, match=REASON):
