@@ -272,8 +272,10 @@ class Engine(Runner):
                 job.cancel()
             else:
                 job.fail(value)
-        except KilledWorker:
-            job.fail(FitError(TOO_BIG))
+        except KilledWorker:  # while its data were unpacked; Dask counts two workers that die at once twice
+            job.deaths += 1
+            if job.deaths > ALLOWED_DEATHS:
+                job.fail(FitError(TOO_BIG))
         except (CancelledError, CommClosedError):  # the scheduler is lost
             if attempt.has_begun:
                 job.fail(FitError(LOST))
