@@ -136,7 +136,7 @@ class Job:
 
     @property
     def progress(self) -> tuple[str, float]:
-        """What it does or waits for, and the finished share."""
+        """Current activity in words, and the share that is done."""
         view = self.poll()
         return f"{self.name}{f', {view.waits}' * bool(view.waits)}", view.step / max(1, view.total)
 
@@ -280,14 +280,14 @@ class Bulk(Generic[T]):
 
     @property
     def progress(self) -> tuple[str, float]:
-        """What it does or waits for, and the finished share."""
+        """Current activity in words, and the share that is done."""
         view = self.poll()
         words = f"{view.done} of {view.total} fits, {view.waits}"
         return words if view.waits else self._estimate.describe(view.done, view.total), view.done / max(1, view.total)
 
     @property
     def news(self) -> int:
-        """Another number after each fit."""
+        """Number of finished fits, which tells pages when to draw again."""
         return self.poll().done
 
     def wait(self, timeout: float | None = None) -> bool:
