@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,7 @@ from .readers.pose import KeypointSet, KeypointTable
 
 HELD_OUT = 0.4
 MIN_SAMPLES = 40
-_FIRST, _LAST = f"first {round(100 * (1 - HELD_OUT))} %", f"last {round(100 * HELD_OUT)} %"
+_FIRST, _LAST = f"first {round(100 * (1 - HELD_OUT))}%", f"last {round(100 * HELD_OUT)}%"
 
 
 def split_recording(table: KeypointTable) -> tuple[KeypointSet, KeypointSet]:
@@ -59,7 +58,7 @@ def split_point(n: int) -> int:
 
 def is_part(name: str) -> bool:
     """Return True if a trial of this name is part of a split recording."""
-    return re.fullmatch(r"(first|last) \d+ %", name) is not None
+    return name in (_FIRST, _LAST)
 
 
 def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[str]]:

@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 _PLURALS = {"mouse": "mice", "person": "people"}
+MINUS = "\N{MINUS SIGN}"  # spreadsheets read a leading hyphen as a formula
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -21,9 +22,15 @@ def format_number(value: float, digits: int = 3) -> str:
     if not math.isfinite(value):
         return "unknown"
     if abs(value) <= 1:
-        return f"{value:.{digits}f}"
+        return f"{value:.{digits}f}".replace("-", MINUS)
     size = math.floor(math.log10(abs(value)))
-    return f"{value:.{min(digits, 2 - size)}f}" if size < 3 else f"{round(value, 2 - size):,.0f}"
+    text = f"{value:.{min(digits, 2 - size)}f}" if size < 3 else f"{round(value, 2 - size):,.0f}"
+    return text.replace("-", MINUS)
+
+
+def format_signed(value: float, digits: int) -> str:
+    """Format a difference with its sign."""
+    return f"{value:+.{digits}f}".replace("-", MINUS)
 
 
 def format_percent(share: float, digits: int = 0) -> str:

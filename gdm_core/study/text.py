@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gdm_core.text import first_of, plural
+from gdm_core.text import MINUS, first_of, plural
 
 MOST_LISTED = 8  # names in a list
-MINUS = "\N{MINUS SIGN}"  # spreadsheets read a leading hyphen as a formula
 
 
 def format_p(p: float) -> str:

@@ -48,7 +48,7 @@ def _tips(circuit: Circuit, laps: Laps, states: Floats) -> tuple[npt.NDArray[np.
     lap = "lap %{customdata[1]} · " if laps.lap.any() else ""  # an average lap has no number
     return table.astype(np.uint8), (
         f"{lap}{place}<br>%{{customdata[2]}}%{{customdata[3]}} km/h<br>"
-        "S%{customdata[5]} %{customdata[6]} % · S%{customdata[7]} %{customdata[8]} %<extra></extra>"
+        "S%{customdata[5]} %{customdata[6]}% · S%{customdata[7]} %{customdata[8]}%<extra></extra>"
     )
 
 

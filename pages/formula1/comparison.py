@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from datasets.f1.time_won import Estimate
 from datasets.formula1 import TimeWon
+from gdm_core.text import format_signed
 
 Floats = npt.NDArray[np.float64]
 INTERVALS = (
@@ -89,7 +90,7 @@ def describe(found: Between) -> str:
     if won.trend is not None and abs(won.taken_off) >= 0.005:
         later = "later" if won.later > 0 else "earlier"
         text += (
-            f" {codes[0]}'s are {abs(won.later):.1f} laps {later}: {-won.taken_off:+.2f} s/lap for fuel and track "
-            f"({won.trend.lap:+.3f} s per lap)."
+            f" {codes[0]}'s are {abs(won.later):.1f} laps {later}: {format_signed(-won.taken_off, 2)} s/lap for fuel and track "
+            f"({format_signed(won.trend.lap, 3)} s per lap)."
         )
     return text

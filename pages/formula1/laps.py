@@ -16,7 +16,7 @@ from datasets.f1.long_runs import LongRun, fuel_effect, runs
 from datasets.f1.traffic import RaceHistory, race_history
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
-from gdm_core.text import listed
+from gdm_core.text import format_signed, listed
 from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points, rows_axis, shape
 from pages.formula1 import teams
 from pages.formula1.data import Race
@@ -266,6 +266,11 @@ def long_runs(race: Race, fuel: float, excluded: Mapping[str, tuple[int, ...]]) 
     return [run for code in codes for run in driver_runs(race.session, code, fuel, excluded.get(code, ()))]
 
 
+def describe_slope(run: LongRun) -> str:
+    """Return the tyre degradation in ms/lap with its interval."""
+    return f"{format_signed(1000 * float(run.slope.mean), 0)} ± {1000 * run.slope.margin:.0f}"
+
+
 def against_age(session: Session, found: list[LongRun]) -> Figure:
     """Draw lap times against tyre age with a line per run."""
     traces: list[Dict] = []
@@ -279,7 +284,7 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
         fit = middle[0] + run.slope.mean * (ends - middle[1])
         title = f"{run.code} stint {run.stint}, {run.compound.lower()}"
         short = f"{run.compound[:1]}{run.stint}"
-        grows = f"{run.code} {run.compound.lower()} ({short}) {1000 * run.slope.mean:+.0f} ± {1000 * run.slope.margin:.0f} ms/lap"
+        grows = f"{run.code} {run.compound.lower()} ({short}) {describe_slope(run)} ms/lap"
         symbol = "circle" if style.dash == "solid" else "diamond-open"
         traces += [
             points("markers", run.age, run.adjusted, f"{title}, lap %{{customdata[1]}}<br>%{{y:.3f}} s, tyre age %{{x}} laps",
@@ -294,7 +299,7 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
         "Green laps, corrected to the fuel of each run's first lap. Slope: tyre degradation (ms/lap, 95% interval). Crosses: "
         "outliers and excluded laps. Click a lap to exclude it, or to include it again."
     )
-    slopes = "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope.mean:+.0f} ms/lap" for run in found)
+    slopes = "; ".join(f"{run.code} {run.compound.lower()} {describe_slope(run)} ms/lap" for run in found)
     alt = f"Lap times of {len(found)} long runs against tyre age: {slopes}."
     return figure(traces, caption, alt, 340, annotations=marks, **axes, **key_above())
 

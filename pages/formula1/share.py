@@ -74,10 +74,7 @@ def _layout(track: Dict, bars: Dict, above: list[str], below: list[str], letters
 def words_below(race: Race) -> list[str]:
     """Return tyre degradation, and the link."""
     runs = [] if is_qualifying(race.session) else laps.long_runs(race, *laps.kept_choices(race))
-    slopes = [
-        f"{run.code} {run.compound.lower()} {1000 * run.slope.mean:+.0f} ± {1000 * run.slope.margin:.0f}"
-        for run in runs
-    ]
+    slopes = [f"{run.code} {run.compound.lower()} {laps.describe_slope(run)}" for run in runs]
     tyres = [f"Tyre degradation (ms/lap, 95% interval): {'; '.join(slopes)}."] if slopes else []
     return [*tyres, link().replace("view=Export", "view=Compare")]
 

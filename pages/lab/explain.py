@@ -14,7 +14,7 @@ from streamlit.components.v2 import component
 
 from datasets.keypoints import KeypointTable
 from gdm_core.analysis.explain import explain_state
-from gdm_core.text import format_percent, plural
+from gdm_core.text import format_percent, format_signed, plural
 from gdm_core.units import Unit
 from gdm_studio.plot import palette
 from pages.lab.decoded import Decoded
@@ -146,7 +146,7 @@ def card_html(
     neighbours   (state, share of the changes) of the states before and after, the most frequent first
     """
     before, after = neighbours
-    words = [f"{'high' if d > 0 else 'low'} {what} ({d:+.1f} SD)" for what, d in differences or ()]
+    words = [f"{'high' if d > 0 else 'low'} {what} ({format_signed(d, 1)} SD)" for what, d in differences or ()]
     rows = {
         "Is active": f"{format_percent(share)} of the time",
         "High and low": " · ".join(words) or "near the mean in everything recorded",

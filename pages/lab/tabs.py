@@ -259,8 +259,8 @@ def share_table(
     shown: dict[str, Any] = {}
     for j, name in enumerate(columns):
         title = harmless(name if name not in table else f"{name} ")
-        table[title] = share[:, j]
-        shown[title] = st.column_config.ProgressColumn(title, min_value=0.0, max_value=1.0, format="percent")
+        table[title] = 100 * share[:, j]
+        shown[title] = st.column_config.ProgressColumn(title, min_value=0, max_value=100, format="%.0f%%")
     show_table(table, 300, key, column_config=shown)
 
 

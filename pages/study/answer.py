@@ -15,8 +15,8 @@ from gdm_core.study.design import BEFORE, LEVEL
 from gdm_core.study.finding import Finding, assess_equivalence, compare_pairs, order_findings
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT
 from gdm_core.study.states import MEASURES, SHARES, advise_fewer_states
-from gdm_core.study.text import MINUS, bare_p, format_d, format_effect, format_items, format_list, format_p
-from gdm_core.text import listed, plural
+from gdm_core.study.text import bare_p, format_d, format_effect, format_items, format_list, format_p
+from gdm_core.text import MINUS, listed, plural
 from pages.study import pictures, work
 from pages.study.cropping import NOTHING
 from pages.study.files import group_by_reason

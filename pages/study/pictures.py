@@ -14,7 +14,8 @@ from gdm_core.study import Flow, Power, Study
 from gdm_core.study.finding import Finding
 from gdm_core.study.question import Question
 from gdm_core.study.states import MEASURES, SHARES
-from gdm_core.study.text import MINUS, format_value
+from gdm_core.study.text import format_value
+from gdm_core.text import MINUS
 from gdm_core.trials import Trial
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (

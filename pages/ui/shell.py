@@ -234,7 +234,7 @@ def running_html(text: str, share: float) -> str:
     done = min(max(share, 0.0), 1.0) * 100
     return (
         f'<div class="gdm-running" role="status"><span>{escape(text)}</span>'
-        f'<span class="track"><i style="width:{done:.0f}%"></i></span><span>{done:.0f} %</span></div>'
+        f'<span class="track"><i style="width:{done:.0f}%"></i></span><span>{done:.0f}%</span></div>'
     )
 
 

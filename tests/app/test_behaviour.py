@@ -159,7 +159,7 @@ def test_link_to_missing_file_opens_no_other_file(engine, tmp_path):
     assert not engine.jobs
     app.selectbox(key="file").set_value("pair.npz").run()
     assert "gone.npz" not in words(app)
-    assert "first 60 %" in str(control(app, "selectbox", "trial").options)
+    assert "first 60%" in str(control(app, "selectbox", "trial").options)
     assert [job.name for job in engine.jobs if job.name == "fit"] == ["fit"]
 
 

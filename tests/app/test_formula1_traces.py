@@ -178,7 +178,7 @@ def test_card_and_sentence_name_corner_and_reason(race):
     card = corners.card_html(found, (one, fast), here, looks)
     assert f"{codes[1]} 1.000 s" in card
     assert f"{one.values['minimum speed'].mean(axis=0)[here]:.1f}" in card
-    assert "-30.0 ± 0.0" in card
+    assert "−30.0 ± 0.0" in card
 
 
 def test_corners_in_one_braking_zone_are_one_finding(race):

@@ -83,7 +83,7 @@ def _average(
 ) -> tuple[npt.NDArray[Any], int, str]:
     """Average `values` at a resolution for `states`; return them, the bin width and a note."""
     cells, width = averaged(values, FEW_COLUMNS if is_flickering(states) else MAX_AREA_COLUMNS)
-    many = f"{width} steps" if unit == "step" else f"{width * step:.3g} {unit}"
+    many = f"{width} steps" if unit == "step" else f"{width * step:.2g} {unit}"
     return cells, width, f" Averages over {many}." if width > 1 else ""
 
 
