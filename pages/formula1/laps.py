@@ -17,7 +17,7 @@ from datasets.f1.traffic import RaceHistory, race_history
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_core.text import format_signed, listed
-from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, points, rows_axis, shape
+from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, figure, key_above, note, points, rows_axis, shape
 from pages.formula1 import teams
 from pages.formula1.data import Race
 from pages.formula1.tables import table_with_csv
@@ -73,8 +73,7 @@ def improvement(session: Session, codes: list[str]) -> Figure:
         minutes = (laps.end[timed] - begins) / 60
         drawn = {"color": style.colour, "width": 1.8, "dash": style.dash, "shape": "hv"}
         traces.append(points("lines", minutes, best, f"{code} %{{y:.3f}} s at %{{x:.0f}} min", line=drawn))
-        ink = {"size": 11, "color": style.colour}
-        marks.append(note(code, float(minutes[-1]), float(best[-1]), xanchor="left", xshift=4, font=ink))
+        marks.append(note(code, float(minutes[-1]), float(best[-1]), xanchor="left", xshift=4, font=SMALL))
     lowest = min((mark["y"] for mark in marks), default=0.0)
     span, below = 0.15 + 0.035 * lowest, -np.inf
     for mark in sorted(marks, key=lambda one: one["y"]):  # keep names apart
@@ -140,8 +139,7 @@ def draw(session: Session, found: RaceHistory, kind: str, codes: tuple[str, str]
         inside = np.flatnonzero(np.isfinite(line) & (line >= low) & (line <= high))
         if inside.size and (chosen or kind == "position"):
             last = int(inside[-1])
-            ink = {"size": 11, "color": style.colour}
-            marks.append(note(code, float(found.laps[last]), float(line[last]), xanchor="left", xshift=4, font=ink))
+            marks.append(note(code, float(found.laps[last]), float(line[last]), xanchor="left", xshift=4, font=SMALL))
     shapes, shaded = flagged_laps(found.flags, "below")
     caption = f"Thick: {' and '.join(dict.fromkeys(codes))}. Circles: pit stops.{shaded}"
     n_drivers = int(np.isfinite(values).any(axis=1).sum())
@@ -293,7 +291,7 @@ def against_age(session: Session, found: list[LongRun]) -> Figure:
                            "symbol": np.where(run.counts, symbol, "x-thin-open").tolist()}),
             points("lines", ends, fit, line={"color": style.colour, "width": 2, "dash": style.dash}, name=grows),
         ]  # fmt: skip
-        marks.append(note(short, float(ends[1]), float(fit[1]), xanchor="left", xshift=5, font={"color": style.colour}))
+        marks.append(note(short, float(ends[1]), float(fit[1]), xanchor="left", xshift=5, font=SMALL))
     axes: Dict = {"xaxis": axis("tyre age (laps)"), "yaxis": axis("lap time (s)")}
     caption = (
         "Green laps, corrected to the fuel of each run's first lap. Slope: tyre degradation (ms/lap, 95% interval). Crosses: "

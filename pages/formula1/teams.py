@@ -23,6 +23,10 @@ class LineStyle:
     colour: str
     dash: str
 
+    def mark(self, sign: str) -> str:
+        """Return the sign in the driver's colour; words in it would be hard to read."""
+        return f'<span style="color:{self.colour}">{sign}</span>'
+
 
 def readable(colour: str) -> str:
     """Return a team's colour with enough contrast in both themes."""

@@ -142,10 +142,10 @@ def draw(
         middle: Dict = {"xanchor": "center", "yanchor": "middle", "xshift": -54, "textangle": 0 if drs else -90}
         marks.append(note(title, 0, (bottom + top) / 2, font=SMALL, **at_left, **middle))
         if channel == DELTA:
-            ends = (f"▲ {laps[0].code} ahead", top, "top"), (f"▼ {laps[1].code} ahead", bottom, "bottom")
-            for (text, y, anchor), style in zip(ends, styles, strict=True):
-                font = {"size": 11, "color": style.colour}
-                marks.append(note(text, 0, y, yanchor=anchor, font=font, xanchor="left", xshift=4, **at_left))
+            ends = ("▲", top, "top"), ("▼", bottom, "bottom")
+            for (sign, y, anchor), lap, style in zip(ends, laps, styles, strict=True):
+                text = f"{style.mark(sign)} {lap.code} ahead"
+                marks.append(note(text, 0, y, yanchor=anchor, font=SMALL, xanchor="left", xshift=4, **at_left))
         top = bottom - GAP_PX / total
     shapes = [
         shape("line", (tick, tick), (0, 1), yref="paper", layer="below", line={"color": "$grid", "width": 1})

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from datasets.formula1 import TimeWon
-from gdm_studio.plot.figures.base import Dict, Figure, axis, cut_to, figure, note, plain, points, typed
+from gdm_studio.plot.figures.base import INK, Dict, Figure, axis, cut_to, figure, note, plain, points, typed
 from pages.formula1 import teams
 from pages.formula1.circuit import Circuit
 from pages.formula1.circuit_map import LINE, STATIONS, cursor
@@ -151,12 +151,11 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, styles: Sequence[LineSty
     """Draw the delta per part in s/lap with 95% intervals."""
     places = list(range(len(gain.names)))
     reach = 1.08 * float((np.abs(gain.mean) + gain.margin).max(initial=0.01))
+    above: Dict = {"xref": "paper", "yref": "paper", "yanchor": "bottom", "font": INK}
     sides = [
-        note(f"◂ {codes[1]} faster", 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom",
-             font={"size": 12, "color": styles[1].colour}),
-        note(f"{codes[0]} faster ▸", 1, 1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
-             font={"size": 12, "color": styles[0].colour}),
-    ]  # fmt: skip
+        note(f"{styles[1].mark('◂')} {codes[1]} faster", 0, 1, xanchor="left", **above),
+        note(f"{codes[0]} faster {styles[0].mark('▸')}", 1, 1, xanchor="right", **above),
+    ]
     colours = [styles[winner].colour for winner in gain.winners]
     hatched = {"shape": ["/" if winner == 1 else "" for winner in gain.winners], "fillmode": "overlay", "size": 5}
     drawn: Dict = {

@@ -289,12 +289,16 @@ def _place_labels(
     """Yield (state, column, height) of the labels of areas: where the share is largest and no other label is near."""
     n, places = len(shares), np.arange(len(shares))
     window = min(n, max(3, n // 40))
-    smooth = [np.convolve(np.nan_to_num(share), np.ones(window) / window, mode="same") for share in shares.T if n]
+    known = np.nan_to_num(shares).T if n else []
+    smooth, around = (
+        [np.convolve(share, np.ones(size) / size, mode="same") for share in known]
+        for size in (window, min(n, 5 * window))
+    )
     middle = np.clip(middle, 0.1, 0.9)  # the edge of the figure would cut others
     placed: list[tuple[int, int]] = []
     for k in sorted(range(len(smooth)), key=lambda k: -smooth[k].max()):
         inside = np.minimum(places, n - 1 - places) >= 0.008 * n * len(texts[k])
-        share = np.where((smooth[k] > LABELLED) & inside, smooth[k], 0.0)
+        share = np.where((smooth[k] > LABELLED) & inside, smooth[k] * around[k], 0.0)
         for other, at in placed:
             wide = 0.008 * (len(texts[k]) + len(texts[other]))
             share[(np.abs(places - at) < wide * n) & (np.abs(middle[:, k] - middle[at, other]) < 0.14)] = 0.0
