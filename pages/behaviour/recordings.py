@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
 from datasets import calms21, keypoints, mice
@@ -18,7 +17,7 @@ from datasets.storage import data_dir, files_below
 from datasets.tables import path_within
 from gdm_core.errors import DataError, GdmError
 from pages.lab import Dataset
-from pages.lab.poses.tracking import FEATURES, TrackingFile, choose_repairs, from_recordings, from_tracking
+from pages.lab.poses.tracking import FEATURES, TrackingFile, choose_rate, choose_repairs, from_recordings, from_tracking
 from pages.lab.upload.file import receive_elsewhere
 from pages.lab.upload.poses import PoseOptions, select
 from pages.lab.upload.questions import ask
@@ -97,11 +96,9 @@ def _file(advanced: Any) -> dict[str, Any]:
     with suppress(GdmError):  # `load` shows the message
         if name:
             answers = ask(lambda found: _read(name, found).doubts, [name])
-            known = float(np.clip(_read(name, answers).rate_hz, 1.0, 1000.0))
+            known = _read(name, answers).rate_hz
     with advanced:
-        rate = number(
-            "Frame rate (Hz)", 1.0, 1000.0, known, key=settings.key("rate", of), help="Most tracking files lack it."
-        )
+        rate = choose_rate(known, settings.key("rate", of))
         repairs = tuple(choose_repairs(of).items())
     given = {"rate": rate, "repairs": repairs, "answers": tuple(answers.items())}
     return {"file": name or "", "missing": "" if name else asked} | given

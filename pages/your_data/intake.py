@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any
 
 import streamlit as st
 
@@ -15,29 +15,25 @@ from pages.lab.upload.file import KEPT, SOURCE, OpenFile, sheet_key
 from pages.ui import settings
 from pages.ui.uploads import Upload
 
-EXAMPLE_ON = f"{KEPT}-example"  # whether the example is open
 LABELS = f"{KEPT}-labels"  # the uploaded file of labels
 GO = f"{KEPT}-go"
 EXAMPLE = "example"  # in the address: "open", or the scope of the fitted example
-UPLOAD, MARKS = "upload", "marks"
 
 
 def receive(files: list[Upload]) -> None:
     """Open an uploaded file."""
-    close_example()
+    settings.change(EXAMPLE, None)
     st.session_state[SOURCE] = files[0]
 
 
-def source() -> tuple[BinaryIO | None, str]:
+def source() -> tuple[io.BytesIO | None, str]:
     """Return the uploaded file, or the example, and its name."""
     sent = st.session_state.get(SOURCE)
     if sent is not None:
         return sent, sent.name
-    return (
-        (io.BytesIO(tables.template(tables.EXAMPLE)), tables.EXAMPLE)
-        if st.session_state.get(EXAMPLE_ON)
-        else (None, "")
-    )
+    asked = settings.text(EXAMPLE)
+    settings.keep(EXAMPLE, asked)
+    return (io.BytesIO(tables.template(tables.EXAMPLE)), tables.EXAMPLE) if asked else (None, "")
 
 
 def sources() -> dict[str, bytes]:
@@ -45,9 +41,8 @@ def sources() -> dict[str, bytes]:
     sent, name = source()
     if sent is None:
         return {}
-    sent.seek(0)
     marks = labels()
-    return {name: sent.read()} | ({} if marks is None else {marks.name: marks.getvalue()})
+    return {name: sent.getvalue()} | ({} if marks is None else {marks.name: marks.getvalue()})
 
 
 def labels() -> Any:
@@ -58,31 +53,13 @@ def labels() -> Any:
 def remove_file() -> None:
     """Close the file."""
     st.session_state.pop(SOURCE, None)
-    close_example()
+    settings.change(EXAMPLE, None)
     discard()
 
 
 def is_private() -> bool:
     """Return True if the file is an upload, which no link can open."""
     return st.session_state.get(SOURCE) is not None
-
-
-def open_linked_example() -> None:
-    """Open the example if the address asks for it."""
-    asked = settings.text(EXAMPLE)
-    if asked and not is_private():
-        st.session_state[EXAMPLE_ON] = True
-        settings.keep(EXAMPLE, asked)
-
-
-def open_example() -> None:
-    st.session_state[EXAMPLE_ON] = True
-    settings.change(EXAMPLE, "open")
-
-
-def close_example() -> None:
-    st.session_state.pop(EXAMPLE_ON, None)
-    settings.change(EXAMPLE, None)
 
 
 def request_fit(file: OpenFile) -> None:
@@ -105,9 +82,9 @@ def open_file(file: Any, name: str, digest: str, answers: Mapping[str, str] | No
     """
     sheet = st.session_state.get(sheet_key(digest))
     kept: OpenFile | None = st.session_state.get(KEPT)
-    if kept is not None and (kept.source, kept.name) == (digest, name) and sheet in (None, kept.sheet):
-        same = answers is None or not isinstance(kept.content, Table) or kept.content.answers == answers
-        if same:
+    if kept is not None and (kept.source, kept.name) == (digest, name):
+        table = kept.content
+        if not isinstance(table, Table) or (sheet in (None, table.sheet) and answers in (None, table.answers)):
             return kept
     content = keypoints.read_any(file, name, sheet=sheet, answers=answers)
     discard()
@@ -118,7 +95,7 @@ def open_file(file: Any, name: str, digest: str, answers: Mapping[str, str] | No
 
 def discard() -> None:
     """Discard everything that was made of the file, here and on the workers."""
-    for name in [name for name in st.session_state if str(name).startswith(KEPT) and name not in (SOURCE, EXAMPLE_ON)]:
+    for name in [name for name in st.session_state if str(name).startswith(KEPT) and name != SOURCE]:
         del st.session_state[name]
     live.close_fit("your_data")
     settings.change(live.COLOURS, None)  # of states of the earlier file

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import partial
-from typing import BinaryIO
+from io import BytesIO
 
 import streamlit as st
 
@@ -30,7 +29,7 @@ def choose_file() -> files.OpenFile | None:
     source, name = intake.source()
     text = f"{', '.join(KINDS)}; up to 200 MB. The Behaviour page reads larger files from the data folder."
     with page.picture, st.container(key="first-file"):  # stays, hidden: it may still receive a file
-        uploader("Recording", intake.receive, key=intake.UPLOAD, help=text)
+        uploader("Recording", intake.receive, key="upload", help=text)
         if source is not None:
             st.html("<style>.st-key-first-file {display: none}</style>")
     if source is not None:
@@ -38,30 +37,25 @@ def choose_file() -> files.OpenFile | None:
             shell.section("File")
             shell.quiet(name)
             st.button("Remove", key="leave", on_click=intake.remove_file, icon=":material/close:", width="stretch")
-            uploader("Another file", intake.receive, key=f"{intake.UPLOAD}-another", help=text)
+            uploader("Another file", intake.receive, key="upload-another", help=text)
     if source is None:
         return None
     with page.controls:
         return read(source, name)
 
 
-def read(source: BinaryIO, name: str) -> files.OpenFile:
+def read(source: BytesIO, name: str) -> files.OpenFile:
     """Read the file and show the controls for reading it."""
     with st.spinner(f"Reading {name}"):
         digest = files.digest_of(source)
         file = intake.open_file(source, name, digest)
-    if isinstance(file.content, tables.Table) and file.content.doubts:
-        asked = file.content.doubts
+    if file.tracked:
+        return file
+    if asked := file.content.doubts:
         with questions:
             answers = ask(lambda _: asked, [digest])  # names of columns may depend on the answer
         file = intake.open_file(source, name, digest, answers)
-    if len(file.sheets) > 1:
-        assert isinstance(file.content, tables.Table)
-        st.selectbox(
-            "Sheet", file.sheets, index=file.sheets.index(file.content.sheet), key=files.sheet_key(digest),
-            persist_state="session",
-        )  # fmt: skip
-    return choose_reading(file)
+    return file if file.tracked else choose_reading(file)
 
 
 def choose_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
@@ -75,11 +69,12 @@ def choose_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
             )
     text = "Expert labels by frame or by bout (CSV, TSV), such as BORIS exports."
     label = "Labels (optional)" if labels is None else "Other labels"
-    uploader(label, lambda files: st.session_state.update({intake.LABELS: files[0]}), key=intake.MARKS, help=text)
+    uploader(label, lambda files: st.session_state.update({intake.LABELS: files[0]}), key="marks", help=text)
     if labels is None:
         return None, ""
+    key = f"{labels.file_id}-{rate_hz}"
     try:
-        return keypoints.read_annotation(labels, rate_hz=rate_hz, name=labels.name), ""
+        return files.remember(key, lambda: keypoints.read_annotation(labels, rate_hz, labels.name), "annotation"), ""
     except GdmError as error:
         return None, str(error)
 
@@ -92,7 +87,13 @@ def show_introduction() -> None:
             "It stays in this session and is never written to disk."
         )
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.button("Try an example", key="example", on_click=intake.open_example, icon=":material/play_arrow:")
+            st.button(
+                "Try an example",
+                key="example",
+                on_click=settings.change,
+                args=(intake.EXAMPLE, "open"),
+                icon=":material/play_arrow:",
+            )
             st.page_link(
                 navigation.page("study"), label="Compare groups of recordings", icon=":material/groups:",
                 query_params={"data": "Your files"},
@@ -104,16 +105,17 @@ def show_introduction() -> None:
 
 
 def choose_reading(file: files.OpenFile) -> files.OpenFile:
-    """Offer to read a table as keypoints if its columns are named like body parts."""
-    if file.tracked:
-        return file
+    """Show the choice of a sheet, and offer to read a table as keypoints if its columns are named like body parts."""
+    sheets = file.as_table.sheets
+    if len(sheets) > 1:
+        first, key = sheets.index(file.as_table.sheet), files.sheet_key(file.source)
+        st.selectbox("Sheet", sheets, index=first, key=key, persist_state="session")
     narrow = files.get_narrow(file)
     try:
         file = files.widen_file(narrow, table.edited_roles(narrow))
     except GdmError:  # the data check shows the message
         file = narrow
-    content = file.content
-    assert isinstance(content, tables.Table)
+    content = file.as_table
     if flat_columns(content.columns, content.answers, content.animals) is None:
         return file
     text = "Columns such as nose_x and nose_y are body parts instead of channels."
@@ -125,7 +127,9 @@ def choose_reading(file: files.OpenFile) -> files.OpenFile:
     )
     with questions:
         given = {SWAP.key: "yes"} if swapped else {}
-        answers = ask(lambda found: files.pose_doubts(file, found), content.columns, given)
+        answers = ask(
+            lambda found: files.new_doubts(file, files.as_poses(file, found).content.doubts), content.columns, given
+        )
     return files.as_poses(file, answers)
 
 
@@ -149,9 +153,10 @@ def load(file: files.OpenFile) -> Dataset | None:
         raise DataError(f"The labels cannot be read. {trouble}")
     if not file.tracked:
         return files.remember(f"{file.digest}{options}", lambda: files.from_table(file, options))
-    labels_file = "" if (uploaded := intake.labels()) is None else str(uploaded.name)
-    content = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
-    key = f"{file.digest}{posed}{hashlib.sha256(content).hexdigest()}"
+    sent = intake.labels()
+    key, labels_file = f"{file.digest}{posed}", ""
+    if sent is not None:
+        key, labels_file = f"{key}{sent.file_id}", sent.name
     return files.remember(key, lambda: poses.from_poses(file, posed, labels, labels_file))
 
 
@@ -178,7 +183,6 @@ def show_no_link() -> None:
     st.button("Copy link", disabled=True, help="A link cannot contain your file. Export a report instead.")
 
 
-intake.open_linked_example()
 page = shell.frame("your_data", share=show_no_link if intake.is_private() else None)
 if intake.is_private():
     navigation.warn_before_unload()

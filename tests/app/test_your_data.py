@@ -379,3 +379,15 @@ def test_repeats_are_named_and_few_values_can_be_left_out(engine):
     assert "pedal" not in fits[-1].trials[0].channels
     assert make_choice("gdm", "window", "keep", n_states=3).config["repeats"] == "keep"
     assert "repeats" not in fits[0].config
+
+
+def test_angles_that_jump_are_fitted_as_they_are_when_asked(engine):
+    turn = np.cumsum(np.random.default_rng(0).normal(8, 4, 600))
+    content = pd.DataFrame({"time": np.arange(600) / 10, "heading": turn % 360, "speed": np.sin(turn / 90)})
+    app = uploaded("turns.csv", content.to_csv(index=False).encode())
+    assert "heading: jumps by a full turn" in html(app)
+    app.button(key="fit").click().run()
+    control(app, "toggle", "angles").set_value(False).run()
+    fits = [job.work.trials[0].channels for job in engine.jobs if job.name == "fit"]
+    assert [len(channels) for channels in fits] == [3, 2]
+    assert fits[-1] == ("heading", "speed")

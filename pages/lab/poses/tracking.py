@@ -13,12 +13,18 @@ from datasets.splits import split_recording
 from gdm_core.text import plural
 from pages.lab.dataset import Dataset, from_trials
 from pages.ui import settings, shell
-from pages.ui.controls import slide, switch
+from pages.ui.controls import number, slide, switch
 from pages.ui.exports import Recipe
 
 FEATURES: dict[FeatureSet, str] = {"egocentric": "Egocentric features", "keypoints": "Raw keypoints"}
 _FILL_HELP = "Estimates missing keypoints from other parts and from time; a missing animal for up to 3 s."
 _SCORE_HELP = "Keypoints with a lower tracker score count as missing."
+
+
+def choose_rate(known: float, key: str) -> float:
+    """Show the frame rate, which is `known` unless the user changes it."""
+    start = min(max(float(known), 1.0), 1000.0)
+    return number("Frame rate (Hz)", 1.0, 1000.0, start, key=key, help="Most tracking files lack it.")
 
 
 def choose_repairs(scope: str) -> dict[str, Any]:

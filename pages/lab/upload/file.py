@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
+import pandas as pd
 import streamlit as st
 
 from datasets import keypoints
@@ -18,14 +20,16 @@ from datasets.keypoints import KeypointTable
 from datasets.readers.doubts import Doubt
 from datasets.splits import split_trials
 from datasets.tables import Role, Table
+from gdm_core.analysis.tables import harmless
+from gdm_core.text import plural
 from pages.lab.dataset import Dataset, from_trials
 from pages.ui import settings
 from pages.ui.exports import Recipe
+from pages.ui.tables import rows_high
 from pages.ui.uploads import Upload
 
 KEPT = "uploaded"
 SOURCE, ARRIVED = f"{KEPT}-source", f"{KEPT}-arrived"  # the uploaded file, and whether another page received it
-PIECE_BYTES = 1 << 20
 OWN = "Your file stays in this session."
 
 Made = TypeVar("Made")
@@ -60,23 +64,21 @@ class OpenFile:
         return Path(self.name.removesuffix(".gz")).stem
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns of a table."""
-        return self.content.columns if isinstance(self.content, Table) else ()
+    def as_table(self) -> Table:
+        """Content of a file that is not tracked."""
+        assert isinstance(self.content, Table)
+        return self.content
 
     @property
-    def sheets(self) -> tuple[str, ...]:
-        """Readable sheets of a workbook."""
-        return self.content.sheets if isinstance(self.content, Table) else ()
-
-    @property
-    def sheet(self) -> str:
-        """The sheet that was read."""
-        return self.content.sheet if isinstance(self.content, Table) else ""
+    def as_keypoints(self) -> KeypointTable:
+        """Content of a tracked file."""
+        assert isinstance(self.content, KeypointTable)
+        return self.content
 
     def read_as(self, answers: Mapping[str, str]) -> str:
         """Return the arguments of `tables.read` in a script."""
-        sheet = self.sheet if len(self.sheets) > 1 else ""
+        table = self.as_table
+        sheet = table.sheet if len(table.sheets) > 1 else ""
         given = {"sheet": sheet, "answers": dict(answers), "roles": dict(self.roles)}
         return ", ".join([repr(self.name), *(f"{key}={value!r}" for key, value in given.items() if value)])
 
@@ -99,14 +101,9 @@ def take_arrival() -> bool:
     return bool(st.session_state.pop(ARRIVED, False))
 
 
-def digest_of(file: BinaryIO) -> str:
-    """Return a digest, without the copy in memory that `hashlib.file_digest` makes."""
-    found = hashlib.sha256()
-    file.seek(0)
-    while piece := file.read(PIECE_BYTES):
-        found.update(piece)
-    file.seek(0)
-    return found.hexdigest()
+def digest_of(file: BytesIO) -> str:
+    """Return a digest of the content, which is not copied."""
+    return hashlib.sha256(file.getbuffer()).hexdigest()
 
 
 def remember(key: str, make: Callable[[], Made], what: str = "made") -> Made:
@@ -132,10 +129,18 @@ def apply_edits(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[
     return base, now
 
 
+def show_editor(key: str, table: pd.DataFrame, most: int, **columns: Any) -> None:
+    """Show a table, at most so many pixels high, of which `columns` can be edited."""
+    fixed = [str(name) for name in table if name not in columns]
+    st.data_editor(
+        table.map(harmless), hide_index=True, key=key, disabled=fixed, height=rows_high(len(table), most),
+        column_config=columns,
+    )  # fmt: skip
+
+
 def apply_answers(file: OpenFile, answers: Mapping[str, str]) -> Table:
     """Return the table with answers to questions about its times and names, the same object in every run."""
-    table = file.content
-    assert isinstance(table, Table)
+    table = file.as_table
     whole = {**table.answers, **answers}
     key = repr((file.digest, sorted(whole.items())))
     return remember(key, lambda: replace(table, answers=whole), f"answered-{sorted(whole.items())}")
@@ -143,14 +148,12 @@ def apply_answers(file: OpenFile, answers: Mapping[str, str]) -> Table:
 
 def get_narrow(file: OpenFile) -> OpenFile:
     """Return the file with its table as in the file."""
-    narrow = file.content.narrow if isinstance(file.content, Table) else None
-    return file if narrow is None else replace(file, content=narrow)
+    return replace(file, content=file.as_table.narrow or file.content)
 
 
 def widen_file(narrow: OpenFile, roles: Mapping[str, str]) -> OpenFile:
     """Return the file with one row per time step, if columns have the role animal or part."""
-    table = narrow.content
-    assert isinstance(table, Table)
+    table = narrow.as_table
     kinds = {Role.ANIMAL, Role.PART}
     if not kinds & {*roles.values(), *table.roles.values()}:
         return narrow
@@ -170,12 +173,6 @@ def as_poses(file: OpenFile, answers: Mapping[str, str] | None = None) -> OpenFi
     if found is None:
         return file
     return replace(file, digest=digest, content=found, table=f"tables.read({file.read_as(table.answers)})")
-
-
-def pose_doubts(file: OpenFile, answers: Mapping[str, str]) -> tuple[Doubt, ...]:
-    """Return the questions that remain about a table of keypoints."""
-    posed = as_poses(file, answers).content
-    return new_doubts(file, posed.doubts) if isinstance(posed, KeypointTable) else ()
 
 
 def new_doubts(file: OpenFile, doubts: tuple[Doubt, ...]) -> tuple[Doubt, ...]:
@@ -202,7 +199,7 @@ class TableOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Table.to_trials`."""
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("roles", "answers")}
+        given = {name: value for name, value in vars(self).items() if name not in ("roles", "answers")}
         return given | {"units": dict(self.units), "angles": None if self.angles else {}}
 
 
@@ -212,7 +209,7 @@ def from_table(file: OpenFile, options: TableOptions) -> Dataset:
     roles = dict(options.roles)
     trials = table.to_trials(roles, **options.arguments())
     train, test = split_trials(trials)
-    about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
+    about = f"{file.name}, {trials.n_samples:,} samples in {plural(len(trials), 'trial')}"
     return from_trials(
         f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
         notes=table.report(roles).sentences(), licences=(OWN,), scope=file.scope, name=file.stem, keep=False,
@@ -229,13 +226,11 @@ def find_rate(table: Table, options: TableOptions) -> float | None:
 def table_recipe(file: OpenFile, roles: Mapping[str, str], options: TableOptions) -> Recipe:
     """Return the code that reads and splits the table."""
     used = {column: str(role) for column, role in roles.items() if role != Role.IGNORE}
-    default = TableOptions(())
-    given = ", ".join(
-        f"{key}={value!r}" for key, value in options.arguments().items() if value != default.arguments()[key]
-    )
+    default = TableOptions(()).arguments()
+    given = [f", {key}={value!r}" for key, value in options.arguments().items() if value != default[key]]
     lines = [
         f"table = tables.read({file.read_as(apply_answers(file, dict(options.answers)).answers)})",
-        f"trials = table.to_trials({used!r}{', ' + given if given else ''})",
+        f"trials = table.to_trials({used!r}{''.join(given)})",
         "train, test = splits.split_trials(trials)",
     ]
     return Recipe(["from gdm_studio.datasets import splits, tables"], lines, note=f"Needs the file {file.name}.")

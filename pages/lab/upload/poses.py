@@ -10,23 +10,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import streamlit as st
-from scipy.sparse.csgraph import minimum_spanning_tree
-from scipy.spatial.distance import pdist, squareform
 
 from datasets import keypoints
 from datasets.keypoints import FeatureSet, KeypointTable
-from gdm_core.analysis.tables import harmless
 from gdm_core.errors import DataError
-from gdm_studio.plot.figures.base import Figure, axis, figure, points
+from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, points
 from gdm_studio.plot.figures.states import plain
 from pages.lab.dataset import Dataset
-from pages.lab.poses.tracking import FEATURES, TrackingFile, choose_repairs, from_tracking
-from pages.lab.upload.file import KEPT, OWN, OpenFile, apply_edits
+from pages.lab.poses.player import skeleton_edges
+from pages.lab.poses.tracking import FEATURES, TrackingFile, choose_rate, choose_repairs, from_tracking
+from pages.lab.upload.file import KEPT, OWN, OpenFile, apply_edits, show_editor
 from pages.lab.upload.table import report_text
 from pages.ui import settings, shell
-from pages.ui.controls import number, one_of
+from pages.ui.controls import one_of
 from pages.ui.plot import plot
-from pages.ui.tables import rows_high
 
 ASSUMED = "Hz is assumed"
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "star")  # of the first animals
@@ -79,26 +76,27 @@ def from_poses(
 
     labels   expert labels, read from `labels_file`
     """
-    source = file.content
-    assert isinstance(source, KeypointTable)
+    source = file.as_keypoints
     table, rate = select(source, options), options.rate_hz
-    if labels is not None and table.recordings:
-        raise DataError(
-            f"{file.name} has {len(table.recordings)} recordings, and {labels_file} does not name one of them. "
-            "Put the labels into a column of the table."
-        )
+    marked, notes = "", list[str]()
     if labels is not None:
+        if table.recordings:
+            raise DataError(
+                f"{file.name} has {len(table.recordings)} recordings, and {labels_file} does not name one of them. "
+                "Put the labels into a column of the table."
+            )
         table = keypoints.with_labels(table, labels.labels, labels.label_names)
-    marked = "" if labels is None else f"-{hashlib.sha256(labels.labels.tobytes()).hexdigest()[:12]}"
+        marked = f"-{hashlib.sha256(labels.labels.tobytes()).hexdigest()[:12]}"
+        notes = [f"labels: {note}" for note in labels.notes]
     plain = f"keypoints.from_table({file.table}, {rate!r})"
     read = plain if file.table else f"keypoints.read({file.name!r}, rate_hz={rate!r})"
     return from_tracking(
         f"{file.digest}-{options!r}{marked}",
-        TrackingFile(file.name, read, _lines(source, options), labels_file if labels is not None else ""),
+        TrackingFile(file.name, read, _lines(source, options), labels_file),
         table,
         options.features,
         dict(options.repairs),
-        notes=[f"labels: {note}" for note in labels.notes] if labels is not None else [],
+        notes=notes,
         licences=(OWN,),
         scope=file.scope,
         name=file.stem,
@@ -121,22 +119,13 @@ def _lines(source: KeypointTable, options: PoseOptions) -> list[str]:
 
 def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
     """Show the controls of a tracking file; repairs go to `advanced`."""
-    table = file.content
-    assert isinstance(table, KeypointTable)
+    table = file.as_keypoints
     animals, parts = read_selection(file)
     shell.section("Poses")
-    start = float(np.clip(table.rate_hz, 1.0, 1000.0))
-    rate = number(
-        "Frame rate (Hz)", 1.0, 1000.0, start, key=settings.key("fps", file.scope), help="Most tracking files lack it."
-    )
-    features = one_of(
-        "Features",
-        FEATURES,
-        "egocentric" if len(parts) > 1 else "keypoints",
-        row=True,
-        key=settings.key("features", file.scope),
-        help="Egocentric: body shape, speeds and relation to a partner. Raw: all coordinates.",
-    )
+    rate = choose_rate(table.rate_hz, settings.key("fps", file.scope))
+    text = "Egocentric: body shape, speeds and relation to a partner. Raw: all coordinates."
+    start: FeatureSet = "egocentric" if len(parts) > 1 else "keypoints"
+    features = one_of("Features", FEATURES, start, row=True, key=settings.key("features", file.scope), help=text)
     with advanced:
         repairs = tuple(choose_repairs(file.scope).items())
     return PoseOptions(rate, features, repairs, animals, parts)
@@ -149,7 +138,7 @@ def draw_frame(table: KeypointTable) -> Figure:
     bones = [
         points("lines", *xy[t, a][:, pair], showlegend=False, line={"width": 1, "color": COLOURS[a % 3]})
         for a in range(len(table.animals[: len(SYMBOLS)]))
-        for pair in map(list, table.edges or _connect(xy[t, a]))
+        for pair in map(list, skeleton_edges(table))
     ]
     traces = [
         points(
@@ -158,31 +147,18 @@ def draw_frame(table: KeypointTable) -> Figure:
         )
         for a, animal in enumerate(table.animals[: len(SYMBOLS)])
     ]  # fmt: skip
-    where = axis("", scaleanchor="y", showgrid=False), axis("", autorange="reversed", showgrid=False)
-    caption = f"Frame {t:,}: one symbol for each animal."
-    return figure(
-        [*bones, *traces],
-        caption,
-        f"Body parts of {len(traces)} animals in one frame.",
-        300,
-        xaxis=where[0],
-        yaxis=where[1],
-    )
-
-
-def _connect(xy: np.ndarray) -> list[tuple[int, int]]:
-    """Return pairs of parts [2, P] that connect all with the shortest lines."""
-    seen = np.flatnonzero(np.isfinite(xy).all(axis=0))
-    tree = minimum_spanning_tree(squareform(pdist(xy[:, seen].T) + 1e-6)).nonzero()
-    return [(int(seen[i]), int(seen[j])) for i, j in zip(*tree, strict=True)]
+    caption, alt = f"Frame {t:,}: one symbol for each animal.", f"Body parts of {len(traces)} animals in one frame."
+    axes: Dict = {
+        "xaxis": axis("", scaleanchor="y", showgrid=False),
+        "yaxis": axis("", autorange="reversed", showgrid=False),
+    }
+    return figure([*bones, *traces], caption, alt, 300, **axes)
 
 
 def read_selection(file: OpenFile) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the animals and parts that are selected in the editor."""
-    table = file.content
-    assert isinstance(table, KeypointTable)
-    _, rows = apply_edits(_key(file), _as_found(table))
-    n = len(table.animals)
+    _, rows = _edited(file)
+    n = len(file.as_keypoints.animals)
     return _find_used(rows[:n]), _find_used(rows[n:])
 
 
@@ -190,8 +166,10 @@ def _find_used(rows: Sequence[dict[str, Any]]) -> tuple[int, ...]:
     return tuple(i for i, row in enumerate(rows) if row["use"])
 
 
-def _as_found(table: KeypointTable) -> list[dict[str, Any]]:
-    return [{"use": True}] * (len(table.animals) + len(table.parts))
+def _edited(file: OpenFile) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows of animals, then parts, to draw the editor with, and the edited ones."""
+    table = file.as_keypoints
+    return apply_edits(_key(file), [{"use": True}] * (len(table.animals) + len(table.parts)))
 
 
 def _key(file: OpenFile) -> str:
@@ -200,29 +178,21 @@ def _key(file: OpenFile) -> str:
 
 def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
     """Show the choice of animals and parts, and the report; return True if the file can be fitted."""
-    table = file.content
-    assert isinstance(table, KeypointTable)
+    table = file.as_keypoints
     with shell.panel("poses", "Animals and body parts"):
         tracked = np.isfinite(np.asarray(table.xy)).all(axis=2)  # [T, A, P]
-        rows, _ = apply_edits(_key(file), _as_found(table))
+        rows, _ = _edited(file)
         shown = pd.DataFrame(
             {
                 "type": ["animal"] * len(table.animals) + ["part"] * len(table.parts),
                 "name": [*table.animals, *table.parts],
                 "use": [row["use"] for row in rows],
-                "tracked": [
+                "tracked frames": [
                     f"{100 * share:.3g}%" for share in (*tracked.mean(axis=(0, 2)), *tracked.mean(axis=(0, 1)))
                 ],
             }
         )
-        st.data_editor(
-            shown.map(harmless),
-            hide_index=True,
-            key=_key(file),
-            disabled=["type", "name", "tracked"],
-            height=rows_high(len(shown), 300),
-            column_config={"tracked": st.column_config.TextColumn("tracked", help="Share of frames with a position.")},
-        )
+        show_editor(_key(file), shown, 300, use=st.column_config.CheckboxColumn("use"))
         plot(draw_frame(table), key="one-frame")
     with shell.panel("report", "Data quality"):
         if not (options.animals and options.parts):

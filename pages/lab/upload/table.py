@@ -15,7 +15,6 @@ from datasets.readers.quality import QualityReport
 from datasets.readers.roles import columns_with, is_numeric, numeric_values
 from datasets.readers.timing import UNITS
 from datasets.tables import Role, Table, unit_of
-from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
 from gdm_core.text import first_of
 from gdm_core.trials import labels_of
@@ -32,12 +31,12 @@ from pages.lab.upload.file import (
     find_rate,
     new_doubts,
     remember,
+    show_editor,
 )
 from pages.lab.upload.questions import ask
 from pages.ui import settings, shell
 from pages.ui.controls import number, slide, switch
 from pages.ui.plot import plot
-from pages.ui.tables import rows_high
 
 ROLE_HELP = (
     "time: the clock. channel: modelled. position: x and y of a map, also modelled. label: expert labels, not modelled. "
@@ -55,61 +54,58 @@ EXTREME = 3.0  # ranges of the middle 90% beyond it
 
 def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions:
     """Show the controls that the columns of a table need; rare ones go to `advanced`, questions to their place."""
-    table, scope = file.content, file.scope
-    assert isinstance(table, Table)
-    roles = edited_roles(file)
+    scope, roles = file.scope, edited_roles(file)
     shell.section("Samples")
     unit, units = edited_units(file, roles)
     with questions:
-        answers = ask(lambda given: _doubts(file, given, roles), table.columns, {"unit": unit} if unit else {})
+        columns, given = file.as_table.columns, {"unit": unit} if unit else {}
+        answers = ask(lambda given: _doubts(file, given, roles), columns, given)
     table = apply_answers(file, answers)
     rate = number("Sampling rate (Hz; 0 = from file)", 0.0, 1e6, 0.0, key=settings.key("rate", scope))
-    timed = _is_timed(table, roles, rate)
+    report = _find_report(table, file.digest, roles)
+    timed = bool(rate) or (report is not None and find_rate(table, TableOptions(tuple(roles.items()))) is not None)
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
     text = "Interpolates short gaps linearly. The model estimates longer ones."
     fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=settings.key(key, scope), help=text)
+
+    def offer(label: str, start: bool, key: str, text: str, place: Any = st) -> bool:
+        return switch(label, start, key=settings.key(key, scope), help=text, place=place)
+
     text = "Outliers count as missing values. On by default if they are rare and extreme."
-    report = _find_report(table, file.digest, roles)
-    outliers = switch(
-        "Ignore outliers", has_few_extremes(table, report), key=settings.key("outliers", scope), help=text
-    )
+    outliers = offer("Ignore outliers", has_few_extremes(table, report), "outliers", text)
     few = () if report is None else report.few_valued
     if report is not None and 0 < len(few) < len(report.channels):
         text = f"{first_of(few, 3)}: few distinct values. States cannot follow them alone."
-        if switch("Leave out channels with few values", False, key=settings.key("few", scope), help=text):
+        if offer("Leave out channels with few values", False, "few", text):
             roles = roles | dict.fromkeys(few, str(Role.IGNORE))
-    log, log_ratio, angles = _choose_transforms(table, file, roles)
-    text = "Resamples irregular time to a fixed step."
-    resample = Role.TIME in roles.values() and switch(
-        "Resample", False, key=settings.key("even", scope), help=text, place=advanced
-    )
-    text = "Whether x and y are channels too."
-    known = Role.POSITION in roles.values()
-    place = not known or switch(
-        "Model position too", True, key=settings.key("places", scope), help=text, place=advanced
-    )
-    given = tuple(roles.items()), tuple(answers.items()), rate or None
-    return TableOptions(*given, resample, fill, outliers, place, tuple(units.items()), log, log_ratio, angles)
-
-
-def _choose_transforms(table: Table, file: OpenFile, roles: dict[str, str]) -> tuple[tuple[str, ...], bool, bool]:
-    """Offer logarithms of skewed channels, log-ratios of parts of a whole, and cosines of angles that jump."""
-    log: tuple[str, ...] = ()
-    log_ratio, angles = False, True
     report = _find_report(table, file.digest, roles)
+    chosen = {transform[2]: offer(*transform) for transform in offered_transforms(report)}
+    text = "Resamples irregular time to a fixed step."
+    resample = Role.TIME in roles.values() and offer("Resample", False, "even", text, advanced)
+    text = "Whether x and y are channels too."
+    place = Role.POSITION not in roles.values() or offer("Model position too", True, "places", text, advanced)
+    log = report.skewed if report is not None and chosen.get("log") else ()
+    return TableOptions(
+        tuple(roles.items()), tuple(answers.items()), rate or None, resample, fill, outliers, place, tuple(units.items()),
+        log, chosen.get("ratio", False), chosen.get("angles", True),
+    )  # fmt: skip
+
+
+def offered_transforms(report: QualityReport | None) -> list[tuple[str, bool, str, str]]:
+    """Return the switches of transforms that suit the channels: label, default, key and reason."""
     if report is None:
-        return log, log_ratio, angles
+        return []
+    found = []
     if report.composition:
         text = "The channels are parts of a constant whole. States are clearer in the logarithms of their ratios."
-        log_ratio = switch("Fit log-ratios", False, key=settings.key("ratio", file.scope), help=text)
+        found.append(("Fit log-ratios", False, "ratio", text))
     elif report.skewed:
         text = f"{first_of(report.skewed, 3)}: positive and skewed. States are clearer in logarithms."
-        if switch("Fit logarithms", False, key=settings.key("log", file.scope), help=text):
-            log = report.skewed
+        found.append(("Fit logarithms", False, "log", text))
     if report.angles:
         text = f"{first_of(report.angles, 3)}: jumps by a full turn, which would become a state."
-        angles = switch("Fit angles as cosine and sine", True, key=settings.key("angles", file.scope), help=text)
-    return log, log_ratio, angles
+        found.append(("Fit angles as cosine and sine", True, "angles", text))
+    return found
 
 
 def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -> Sequence[Doubt]:
@@ -117,14 +113,6 @@ def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -
         return new_doubts(file, apply_answers(file, answers).understand(roles).doubts)
     except GdmError:  # contradicting roles; the report shows the message
         return ()
-
-
-def _is_timed(table: Table, roles: dict[str, str], rate: float) -> bool:
-    """Return True if the sampling rate is known."""
-    try:
-        return find_rate(table, TableOptions(tuple(roles.items()), rate_hz=rate or None)) is not None
-    except GdmError:  # contradicting roles; the report shows the message
-        return bool(rate)
 
 
 def get_report(table: Table, digest: str, roles: dict[str, str]) -> QualityReport:
@@ -152,12 +140,14 @@ def has_few_extremes(table: Table, report: QualityReport | None) -> bool:
 
 def edited_roles(file: OpenFile) -> dict[str, str]:
     """Return the roles in the editor of this file."""
-    return {name: row["role"] or str(Role.IGNORE) for name, row in zip(file.columns, _edited(file)[1], strict=True)}
+    return {
+        name: row["role"] or str(Role.IGNORE) for name, row in zip(file.as_table.columns, _edited(file)[1], strict=True)
+    }
 
 
 def edited_units(file: OpenFile, roles: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """Return the unit of time, if the user changed it, and the changed units of other columns."""
-    pairs = zip(file.columns, _edited(file)[1], _guessed(file), strict=True)
+    pairs = zip(file.as_table.columns, _edited(file)[1], _guessed(file), strict=True)
     changed = {name: (row["unit"] or "").strip() for name, row, old in pairs if (row["unit"] or "") != old["unit"]}
     clock = next((name for name, role in roles.items() if role == Role.TIME), "")
     return changed.pop(clock, ""), changed
@@ -165,7 +155,7 @@ def edited_units(file: OpenFile, roles: Mapping[str, str]) -> tuple[str, dict[st
 
 def _edited(file: OpenFile) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows to draw the editor with, and the edited ones; edits apply to later files with the same columns."""
-    guessed, memory = _guessed(file), f"columns-{settings.scope(file.columns)}"
+    guessed, memory = _guessed(file), f"columns-{settings.scope(file.as_table.columns)}"
     changes = st.session_state.get(memory, [{}] * len(guessed))
     drawn, now = apply_edits(_key(file), [row | change for row, change in zip(guessed, changes, strict=True)])
     st.session_state[memory] = [
@@ -176,8 +166,7 @@ def _edited(file: OpenFile) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 def _guessed(file: OpenFile) -> list[dict[str, Any]]:
     """Return the guessed role of each column, and its unit: of time as understood, of others by name."""
-    table = file.content
-    assert isinstance(table, Table)
+    table = file.as_table
     units = {name: unit_of(name) for name in table.roles}
     with suppress(GdmError):  # the report shows the message
         known = table.understand()
@@ -192,8 +181,7 @@ def _key(file: OpenFile) -> str:
 
 def columns_panel(file: OpenFile) -> None:
     """Show the columns of a table with their roles and units, to edit."""
-    table = file.content
-    assert isinstance(table, Table)
+    table = file.as_table
     rows, _ = _edited(file)
     guessed = pd.DataFrame(
         {
@@ -205,19 +193,10 @@ def columns_panel(file: OpenFile) -> None:
         }
     )
     with shell.panel(f"roles-{file.digest}", "Columns"):
-        st.data_editor(
-            guessed.map(harmless),
-            hide_index=True,
-            key=_key(file),
-            disabled=["column", "missing", "examples"],
-            height=rows_high(len(guessed), 400),
-            column_config={
-                "role": st.column_config.SelectboxColumn(
-                    "role", options=[str(role) for role in Role], required=True, help=ROLE_HELP
-                ),
-                "unit": st.column_config.TextColumn("unit", max_chars=20, help=UNIT_HELP),
-            },
-        )
+        roles = [str(role) for role in Role]
+        role = st.column_config.SelectboxColumn("role", options=roles, required=True, help=ROLE_HELP)
+        unit = st.column_config.TextColumn("unit", max_chars=20, help=UNIT_HELP)
+        show_editor(_key(file), guessed, 400, role=role, unit=unit)
 
 
 def table_panel(file: OpenFile, options: TableOptions) -> bool:
@@ -238,17 +217,9 @@ def table_panel(file: OpenFile, options: TableOptions) -> bool:
                 if options.drop_outliers
                 else "Outliers can dominate a fit. Turn on Ignore outliers if they are errors."
             )
-        if report.composition and not options.log_ratio:
-            shell.quiet("The channels are parts of a whole. Turn on Fit log-ratios to compare them.")
-        elif report.skewed and not options.log:
-            shell.quiet(f"{first_of(report.skewed, 3)}: skewed. Turn on Fit logarithms to spread small values.")
-        if report.angles:
-            jumping = first_of(report.angles, 3)
-            shell.quiet(
-                f"{jumping}: fitted as cosine and sine, because the angle jumps by a full turn."
-                if options.angles
-                else f"{jumping}: jumps by a full turn. Turn on Fit angles as cosine and sine."
-            )
+        chosen = {"ratio": options.log_ratio, "log": options.log, "angles": options.angles}
+        for label, _, key, reason in offered_transforms(report):
+            shell.quiet(f"{reason} “{label}” is {'on' if chosen[key] else 'off'}.")
         names = [name for name, role in options.roles if role in (Role.CHANNEL, Role.POSITION)]
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
         rate = find_rate(table, options)
