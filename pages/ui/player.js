@@ -2,6 +2,7 @@
 //   of       field of its data that identifies the recording; another one restarts the player
 //   words    labels of the button, paused and playing
 //   keys     step of each key; fine (data): step of comma and period
+//   loops    whether it plays at once, and again from the start
 //   follow   whether zoomed figures of the page scroll with it
 //   begin    and end (data): limits of the clock
 //   rate     (data) clock units per second
@@ -99,7 +100,7 @@ function advance(view, now) {
     const passed = ((now - view.last) / 1000) * view.own.rate(view.data) * Number(view.speed.value);
     seek(view, view.own.media?.at(view) ?? view.at + passed, true);
     if (view.at >= view.own.end(view.data)) {
-      setPlaying(view, false);
+      setPlaying(view, Boolean(view.own.loops));
       return;
     }
   }
@@ -114,7 +115,7 @@ function player(own) {
     view.data = unpacked(data);
     if (another) {
       view.at = own.begin(view.data);
-      setPlaying(view, false);
+      setPlaying(view, Boolean(own.loops) && !CALM.matches);
     }
     view.scrub.max = String(own.end(view.data));
     view.alt.textContent = data.alt;

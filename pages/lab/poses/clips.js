@@ -1,30 +1,6 @@
-// Clips of several recordings as a grid of loops on one canvas. Follows canvas.js and poses.js.
+// Clips of several recordings as a grid of loops. Follows pages/ui/player.js (whose clock counts seconds) and poses.js.
 
 const [CELL, TITLE, GAP, WIDE] = [150, 20, 8, 230];
-
-function build(parent) {
-  const view = { parent, playing: !CALM.matches, passed: 0 };
-  for (const place of parent.querySelectorAll("[data-role]")) view[place.dataset.role] = place;
-  view.play.onclick = () => setPlaying(view, !view.playing);
-  view.resize = new ResizeObserver(() => draw(view));
-  view.resize.observe(view.canvas);
-  return view;
-}
-
-function setPlaying(view, playing) {
-  view.playing = playing;
-  view.play.textContent = playing ? "Pause the clips" : "Play the clips";
-  view.last = null;
-  if (playing) requestAnimationFrame((now) => advance(view, now));
-}
-
-function advance(view, now) {
-  if (!view.playing || !view.canvas.isConnected) return;
-  if (view.last !== null) view.passed += (now - view.last) / 1000;
-  view.last = now;
-  draw(view);
-  requestAnimationFrame((next) => advance(view, next));
-}
 
 function draw(view) {
   const { canvas, data } = view;
@@ -40,7 +16,7 @@ function draw(view) {
   const wide = (width - (columns - 1) * GAP) / columns;
   data.clips.forEach((clip, i) => {
     const [left, top] = [(i % columns) * (wide + GAP), Math.floor(i / columns) * (CELL + TITLE + GAP)];
-    const frame = (view.passed * clip.rate) % Math.max(1, clip.poses.n - 1);
+    const frame = (view.at * clip.rate) % Math.max(1, clip.poses.n - 1);
     pen.save();
     pen.beginPath();
     pen.rect(left, top, wide, CELL);
@@ -58,25 +34,20 @@ function draw(view) {
     pen.font = `13px ${fontFamily}`;
     pen.fillText(clip.caption, left + 16, top + CELL + 14, wide - 16);
   });
-  canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
+  view.time.textContent = `${view.at.toFixed(1)} s`;
+  view.scrub.value = String(view.at);
 }
 
-export default function ({ data, parentElement }) {
-  const view = (parentElement.gdmClips ??= build(parentElement));
-  const key = JSON.stringify(data.clips.map(({ recording, start }) => [recording, start]));
-  view.data = unpacked(data);
-  view.canvas.setAttribute("aria-label", data.alt);
-  if (key !== view.key) {
-    view.key = key;
-    view.passed = 0;
-    setPlaying(view, view.playing);
-  }
-  draw(view);
-  return () =>
-    setTimeout(() => {
-      if (parentElement.isConnected || parentElement.gdmClips !== view) return;
-      setPlaying(view, false);
-      view.resize.disconnect();
-      delete parentElement.gdmClips;
-    });
-}
+export default player({
+  of: "key",
+  words: ["Play the clips", "Pause the clips"],
+  keys: { ArrowRight: 0.1, ArrowLeft: -0.1 },
+  loops: true,
+  begin: () => 0,
+  end: ({ clips }) => Math.max(...clips.map(({ poses, rate }) => (poses.n - 1) / rate)),
+  rate: () => 1,
+  cursor: ({ at }) => at,
+  moment: ({ at }) => at,
+  dress: ({ scrub }) => (scrub.step = "any"),
+  draw,
+});

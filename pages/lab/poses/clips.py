@@ -6,29 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamlit.components.v2 import component
-
 from datasets.keypoints import KeypointTable
 from pages.lab.poses import player
 from pages.ui import player as players
 
-_HTML = """
-<div class="player clips">
-  <canvas data-role="canvas" role="img"></canvas>
-  <div class="row"><button type="button" data-role="play">Pause the clips</button></div>
-</div>
-"""
 _CSS = """
 canvas { height: auto; border-radius: 0; background: var(--gdm-surface, transparent);
   outline-color: var(--gdm-muted, var(--st-text-color)); }
-.row { flex-wrap: wrap; }
 """
 _FOLDER = Path(__file__).parent
-_grid = component(
-    "gdm_clips",
-    html=_HTML,
-    css=players.CSS + _CSS,
-    js=players.joined(_FOLDER / "poses.js", _FOLDER / "clips.js"),
+_grid = players.player(
+    "gdm_clips", _FOLDER / "poses.js", _FOLDER / "clips.js", label="Time", speeds=(0.25, 0.5, 1, 2), css=_CSS
 )
 
 
@@ -41,4 +29,5 @@ def clip(pose: KeypointTable, start: int, stop: int, recording: str, caption: st
 def clip_grid(clips: Sequence[Mapping[str, Any]], colour: str, what: str, key: str) -> None:
     """Show clips of `what` as loops."""
     alt = f"{len(clips)} clips of {what}, each played in a loop."
-    _grid(key=key, data={"clips": list(clips), "colour": colour, "alt": alt})
+    shown = str([(one["recording"], one["start"]) for one in clips])
+    _grid(key=key, data={"key": shown, "clips": list(clips), "colour": colour, "alt": alt})

@@ -19,7 +19,7 @@ from gdm_core.errors import GdmError
 from gdm_core.text import first_of
 from gdm_core.trials import labels_of
 from gdm_core.units import unit_for
-from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, figure, note, points
+from gdm_studio.plot.figures.base import Figure, axis, cut_to, figure, points, rows_axis
 from gdm_studio.plot.figures.states import averaged, plain
 from pages.lab.dataset import Dataset
 from pages.lab.upload.file import (
@@ -250,8 +250,8 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
     span = np.where(high > low, high - low, 1.0)
     unit = unit_for((longest or len(y)) / (rate_hz or 1.0), "step" if rate_hz is None else "s")
     x = np.arange(len(values)) * width * unit.convert(1 / (rate_hz or 1.0))
-    n, look = min(len(names), MAX_LINES), {"yref": "y", "bgcolor": "$surface", "font": SMALL}
     shown = names[:MAX_LINES]
+    n = len(shown)
     drawn = [
         points(
             "lines", x, (values[:, j] - low[j]) / span[j] * 0.86 + n - 1 - j, line={"width": 1.1, "color": "$accent"}
@@ -259,15 +259,10 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
         for j in range(values.shape[1])
         if np.isfinite(low[j])
     ]
-    marks = [
-        note(plain(name), 0, n - j - 0.06, xref="paper", xanchor="left", yanchor="top", **look)
-        for j, name in enumerate(shown)
-    ]
     caption = f"{n} of {len(names)} channels, each on its own scale."
-    axes: Dict = {
-        "xaxis": axis(unit.name, showgrid=False), "yaxis": axis(showticklabels=False, fixedrange=True, showgrid=False)
-    }  # fmt: skip
-    return figure(drawn, caption, f"Lines of {', '.join(shown)}.", 60 + 52 * n, annotations=marks, **axes)
+    rows = rows_axis([plain(cut_to(name, 16)) for name in shown], [n - 1 - j + 0.43 for j in range(n)])
+    alt = f"Lines of {', '.join(shown)}."
+    return figure(drawn, caption, alt, 60 + 52 * n, xaxis=axis(unit.name, showgrid=False), yaxis=rows)
 
 
 def _examples(column: pd.Series) -> str:
