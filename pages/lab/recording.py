@@ -217,8 +217,7 @@ def _show_poses(view: View) -> None:
         here, found = view.read_samples(), dict[str, Any]()
         if not isinstance(here, Undecoded):
             found = {"states": here.states, "bouts": here.bouts, "names": here.names}
-        found |= {"words": view.dataset.words, "video": player.choose_video(view.dataset, view.index)}
-        player.show_poses(pose, f"{view.dataset.key}/{view.index}", **found)
+        player.show_poses(pose, f"{view.dataset.key}/{view.index}", words=view.dataset.words, **found)
     lab.show_moment(view)
 
 

@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdm_core.errors import GdmError
-from pages.ui import component, downloads, shell
+from pages.ui import component, shell
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,6 @@ def routes() -> list[BaseRoute]:
     return [
         Route(f"{modules}/{component.CARTESIAN}", _serve_cartesian),
         Mount(modules, StaticFiles(directory=component.FOLDER, packages=[component.PLOTLY])),
-        *downloads.routes(base),
     ]
 
 

@@ -144,28 +144,3 @@ def test_local_video_follows_the_cursor(visit, app_server, tmp_path: Path):
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     page.locator("[data-role=fromDisk]").set_input_files(tmp_path / "broken.mp4")
     expect(drift).to_contain_text("broken.mp4 cannot be played by this browser")
-
-
-def test_video_of_the_data_folder_is_served_in_parts(visit, app_server, tmp_path: Path):
-    seen = visit("/behaviour", fresh=True)
-    page = seen.ready(f"{PLAYER}[data-ready]")
-    folder = app_server.log.parent / "videos"
-    folder.mkdir(exist_ok=True)
-    film = make_video(page, folder / "numbered 25.webm", 200, 25.0)
-    try:
-        page.reload()
-        seen.ready(f"{PLAYER}[data-ready]")
-        asked = []
-        page.on("response", lambda answer: asked.append(answer) if "/gdm/videos/" in answer.url else None)
-        page.get_by_role("combobox", name="Video").click()
-        page.get_by_role("option", name="videos/numbered 25.webm").click()
-        page.locator(".film summary").click()
-        page.locator("[data-role=rate]").fill("25")
-        page.locator("[data-role=rate]").press("Enter")
-        expect(page.locator("[data-role=drift]")).to_contain_text("200 frames, 25 per second")
-        seek(page, 60, 50)
-        assert asked[0].status == 206
-        assert page.request.get(asked[0].url.replace("/gdm/videos/", "/gdm/videos/x")).status == 410
-        assert seen.errors == []
-    finally:
-        film.unlink()

@@ -47,29 +47,26 @@ _HTML = """
 _CSS = """
 .desk { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.45rem; font-size: 0.82rem;
   color: var(--gdm-ink, var(--st-text-color)); }
-canvas { width: 100%; height: 92px; display: block; border-radius: 6px; background: var(--gdm-sunken, transparent);
-  border: 1px solid var(--st-border-color); box-sizing: border-box; cursor: crosshair; touch-action: pan-y; }
-.row { display: flex; align-items: center; gap: 0.35rem 0.5rem; flex-wrap: wrap; }
+canvas { height: 92px; border: 1px solid var(--st-border-color); box-sizing: border-box; cursor: crosshair; touch-action: pan-y; }
+.row { flex-wrap: wrap; }
 .end { margin-left: auto; }
-.quiet, output { color: var(--gdm-muted, var(--st-text-color)); }
-output { font-variant-numeric: tabular-nums; min-width: 3.5rem; text-align: center; }
+.quiet { color: var(--gdm-muted, var(--st-text-color)); }
+output { text-align: center; }
 [data-role=message] { min-height: 1.3em; }
 [data-wrong] { color: var(--gdm-error, #b3261e); font-weight: 600; }
 label { display: inline-flex; gap: 0.3rem; align-items: center; cursor: pointer; }
-input { accent-color: var(--st-primary-color); }
-button { font: inherit; cursor: pointer; padding: 0.15rem 0.55rem; border-radius: var(--st-button-radius, 8px); min-height: 2rem;
-  border: 1px solid var(--st-border-color); background: transparent; color: inherit; display: inline-flex; align-items: center;
-  gap: 0.4rem; }
-button:disabled { opacity: 0.45; cursor: default; }
-button:hover:not(:disabled) { border-color: var(--st-primary-color); }
+.row input { flex: none; min-width: 0; }
+button { padding: 0.15rem 0.55rem; display: inline-flex; align-items: center; gap: 0.4rem; }
+button:disabled { cursor: default; }
 button[aria-pressed=true] { border-color: var(--st-primary-color); box-shadow: inset 0 0 0 1px var(--st-primary-color); }
-button:focus-visible, input:focus-visible, canvas:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 1px; }
+input:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 1px; }
 kbd { font: inherit; font-weight: 600; border: 1px solid var(--st-border-color); border-radius: 4px; padding: 0 0.3rem;
   background: var(--gdm-sunken, transparent); }
 i { width: 0.75rem; height: 0.75rem; border-radius: 3px; display: inline-block; flex: none; }
 @media (max-width: 640px) { .end { margin-left: 0; } }
 """
-desk_component = component("gdm_desk", html=_HTML, css=_CSS, js=players.joined(Path(__file__).parent / "desk.js"))
+_JS = players.joined(Path(__file__).parent / "desk.js")
+desk_component = component("gdm_desk", html=_HTML, css=players.CSS + _CSS, js=_JS)
 
 
 def show_desk(labelling: Labelling, answers: LabelAnswers | None) -> None:
@@ -106,11 +103,11 @@ def _clip_here(labelling: Labelling) -> dict[str, int] | None:
 
 def _strips(labelling: Labelling, answers: LabelAnswers | None) -> dict[str, Any]:
     """Return predicted and expert labels of the trial, thinned where it is long."""
-    here, expert = labelling.here, None
+    here = labelling.here
     stride = -(-here.trial.n_samples // player.MAX_FRAMES)
+    found: dict[str, Any] = {"stride": stride, "expert": None, "sure": None, "rgb": None}
     if here.expert is not None and not (here.words is None or here.words.joined):
-        expert = player.pack_labels(here.expert[::stride])
-    found: dict[str, Any] = {"stride": stride, "expert": expert, "sure": None, "rgb": None}
+        found["expert"] = player.pack_labels(here.expert[::stride])
     if answers is not None:
         rgb, _ = palette.mix(labelling.in_colours(answers)[::stride])
         found["sure"] = typed(np.round(answers.confidence[::stride] * 255), "u1")

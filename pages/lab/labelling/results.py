@@ -21,6 +21,7 @@ from pages.lab import live
 from pages.lab.decoded import TrialView
 from pages.lab.export import add_time
 from pages.lab.labelling.labels import Labels, expert_codes
+from pages.lab.live.state import is_fit_of
 from pages.lab.view import View
 from pages.ui import shell
 from pages.ui.downloads import download
@@ -31,7 +32,7 @@ from pages.ui.tables import show_table
 class Labelling:
     """The labels of a recording in one run of its page.
 
-    of       key of the recording
+    scope    key of the recording
     names    all labels, in the order of their colours
     missing  labels needed before a prediction; "" if there are enough
     here     trial in view
@@ -47,10 +48,7 @@ class Labelling:
     @property
     def has_fit(self) -> bool:
         """True if there is a fit of these trials."""
-        state = self.view.state
-        if state.result is None or state.spec is None:
-            return False
-        return state.spec.trials.fingerprint == self.view.dataset.train.fingerprint
+        return self.view.state.result is not None and is_fit_of(self.view.state, self.view.spec)
 
     @cached_property
     def question(self) -> tuple[tuple[Stretch, ...], tuple[str, ...]]:
@@ -61,12 +59,12 @@ class Labelling:
     def to_trials(self, stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
         """Return stretches of recordings as stretches of the fitted trials, which may be windows."""
         data = self.view.dataset
-        return tuple(_moved(one, data.recording(one[0]), data.trials[one[0]]) for one in stretches)
+        return tuple(_move(one, data.recording(one[0]), data.trials[one[0]]) for one in stretches)
 
     def to_recordings(self, stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
         """Return stretches of the fitted trials as stretches of recordings."""
         data = self.view.dataset
-        return tuple(_moved(one, data.trials[one[0]], data.recording(one[0])) for one in stretches)
+        return tuple(_move(one, data.trials[one[0]], data.recording(one[0])) for one in stretches)
 
     def query(self, name: str, function: Callable[..., Any], *args: Any, about: Any = None) -> live.Query:
         """Ask a worker, once labels can be predicted."""
@@ -95,7 +93,7 @@ class Labelling:
         return found
 
 
-def _moved(stretch: Stretch, source: Trial, target: Trial) -> Stretch:
+def _move(stretch: Stretch, source: Trial, target: Trial) -> Stretch:
     """Return the same time of `source` as a stretch of `target`, which has another sampling rate."""
     number, start, stop, label = stretch
     first, after = (min(round(at * target.rate_hz / source.rate_hz), target.n_samples) for at in (start, stop))

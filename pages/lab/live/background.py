@@ -61,17 +61,18 @@ class Task:
         self.progress: tuple[str, float] = (words, 0.0)
         self.value: Any = None
         self.error: GdmError | None = None
-        self.cancelled, self._ended = threading.Event(), threading.Event()
-        self._do = do
-        threading.Thread(target=self._run, name="task", daemon=True).start()
+        self.cancelled = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(do,), name="task", daemon=True)
+        self._thread.start()
 
     @property
     def ended(self) -> bool:
-        return self._ended.is_set()
+        return not self._thread.is_alive()
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end; return whether it has come."""
-        return self._ended.wait(seconds)
+        self._thread.join(seconds)
+        return self.ended
 
     def cancel(self) -> None:
         """End the function at its next `checkpoint`, or where it reads `cancelled`."""
@@ -86,9 +87,9 @@ class Task:
         if self.cancelled.is_set():
             raise Stopped
 
-    def _run(self) -> None:
+    def _run(self, do: Callable[[Task], Any]) -> None:
         try:
-            self.value = self._do(self)
+            self.value = do(self)
         except Stopped:
             self.error = FitError("Stopped.")
         except GdmError as error:
@@ -96,8 +97,6 @@ class Task:
         except Exception as error:  # the thread reports every failure
             log.exception("A task of a page failed.")
             self.error = FitError(f"An unexpected {type(error).__name__} occurred. See the server's log.")
-        finally:
-            self._ended.set()
 
 
 class Jobs:
@@ -129,23 +128,18 @@ class Jobs:
         with self._lock:
             self._jobs.pop(key, None)
 
-    def end(self, name: Hashable) -> None:
-        """Cancel and drop all jobs of a name."""
+    def end(self, name: Hashable = None) -> None:
+        """Cancel and drop all jobs of a name, or all that are unfinished."""
         with self._lock:
-            for key in [key for key in self._jobs if key[0] == name]:
-                self._jobs.pop(key).cancel()
-
-    def leave(self) -> None:
-        """Cancel and drop the unfinished jobs."""
-        with self._lock:
-            for key in [key for key, job in self._jobs.items() if not job.ended]:
-                self._jobs.pop(key).cancel()
+            for key, job in list(self._jobs.items()):
+                if key[0] == name or (name is None and not job.ended):
+                    self._jobs.pop(key).cancel()
 
 
 def visitor_jobs() -> Jobs:
     """Return the jobs of this visitor."""
     jobs: Jobs = st.session_state.setdefault(_JOBS, Jobs(MAX_JOBS))
-    channel().at_leave["tasks"] = jobs.leave
+    channel().at_leave["tasks"] = jobs.end
     return jobs
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,30 +91,16 @@ class Queries:
         priority  HIGH: part of the picture. LOW: computed when the page waits for nothing else
         wait_s    seconds that the page may wait
         """
-
-        def submit() -> Job:
-            return self._engine.submit(
-                function,
-                *args,
-                session=self._session,
-                name=f"ask-{name}",
-                priority=priority,
-                cached_as=key if kept else "",
-            )
-
+        submit = partial(self._engine.submit, function, *args, cached_as=key if kept else "")
         return self._resolve(name, key, submit, about, priority, wait_s)
 
     def ask_fit(self, name: str, spec: FitSpec, priority: Priority = Priority.LOW) -> Query:
         """Return the result of a fit."""
         held_out = "" if spec.test is None else spec.test.fingerprint
-
-        def submit() -> Job:
-            return self._engine.submit(spec, session=self._session, name=f"ask-{name}", priority=priority)
-
-        return self._resolve(name, f"{spec.key}/{held_out}", submit, None, priority)
+        return self._resolve(name, f"{spec.key}/{held_out}", partial(self._engine.submit, spec), None, priority)
 
     def _resolve(
-        self, name: str, key: str, submit: Callable[[], Job], about: Any, priority: Priority, wait_s: float = 0.0
+        self, name: str, key: str, submit: Callable[..., Job], about: Any, priority: Priority, wait_s: float = 0.0
     ) -> Query:
         self.collect()
         if priority is Priority.LOW:
@@ -131,7 +118,8 @@ class Queries:
         if pending is None or pending.key != key:
             self.cancel(name)
             try:
-                pending = self.pending[name] = _Pending(key, submit(), about)
+                job = submit(session=self._session, name=f"ask-{name}", priority=priority)
+                pending = self.pending[name] = _Pending(key, job, about)
             except GdmError as error:
                 return replace(self.latest(name), message=str(error))
             if pending.job.wait(wait_s):  # cached, or done meanwhile

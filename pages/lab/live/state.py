@@ -110,9 +110,6 @@ class Curve:
         return cls(steps, tuple(elbo - spec.log_scale for elbo in elbos) if elbos else (), total)
 
 
-EMPTY_CURVE = Curve()
-
-
 @dataclass(frozen=True, eq=False)
 class FitState:
     """State of a fit on its page.
@@ -140,7 +137,7 @@ class FitState:
     result: FitResult | None = None
     step: int = 0
     total: int = 0
-    curve: Curve = EMPTY_CURVE
+    curve: Curve = Curve()
     recorded: tuple[int, int] = (0, 0)
     message: str = ""
     notes: tuple[str, ...] = ()
@@ -176,11 +173,21 @@ class FitState:
 
     def is_same_picture(self, other: FitState) -> bool:
         """Return whether both states look the same on the page."""
-        plain = ("status", "order", "step", "recorded", "message", "notes", "waits", "fitting", "cancelled")
+        plain = (
+            "status",
+            "order",
+            "step",
+            "recorded",
+            "message",
+            "notes",
+            "waits",
+            "fitting",
+            "cancelled",
+            "spec",
+            "result",
+        )
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)
-            and self.spec is other.spec
-            and self.result is other.result
             and self.curve.earlier == other.curve.earlier
             and len(self.states) == len(other.states)
             and all(a is b or np.array_equal(a, b) for a, b in zip(self.states, other.states, strict=True))
@@ -195,26 +202,19 @@ class FitState:
         settings  plain values that are compared by equality
         """
         hash(settings)  # fails for arrays at the first call
+        key = [settings, *map(id, inputs)]
         known = self._memory.get(name)
-        same = (
-            known is not None
-            and len(known[0]) == len(inputs)
-            and all(a is b for a, b in zip(known[0], inputs, strict=True))
-        )
-        if known is None or not same or known[1] != settings:
-            self._memory[name] = known = (inputs, settings, make())
+        if known is None or known[0] != key:
+            self._memory[name] = known = (key, inputs, make())  # `inputs` stay, so that no other object gets their ids
         return known[2]
 
 
 def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
     """Return soft states [T, K] of each trial; thinned ones are repeated to full length."""
-    found = []
-    for position, index in enumerate(snapshot.preview):
-        states = snapshot.states(position)
-        stride = snapshot.strides[position]
-        full = np.repeat(states, stride, axis=0) if stride > 1 else states
-        found.append(full[: trials[index].n_samples])
-    return tuple(found)
+    return tuple(
+        np.repeat(snapshot.states(position), snapshot.strides[position], axis=0)[: trials[index].n_samples]
+        for position, index in enumerate(snapshot.preview)
+    )
 
 
 def is_fit_of(state: FitState, spec: PageSpec) -> bool:
@@ -293,11 +293,8 @@ def show_job(spec: PageSpec, view: JobView | None, shown: FitState, anchor: Colo
     fields  `message` and `cancelled` of the state
     """
     running = view is not None
-    fields |= {
-        "fitting": running,
-        "curve": replace(shown.curve, earlier=shown.curve.earlier or running),
-        "recorded": shown.recorded,
-    }
+    curve = replace(shown.curve, earlier=shown.curve.earlier or running)
+    fields |= {"fitting": running, "curve": curve, "recorded": shown.recorded}
     if view is not None:
         fields |= {"step": view.step, "total": view.total, "notes": view.notes, "waits": view.waits}
         if view.snapshots:

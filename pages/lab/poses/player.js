@@ -132,12 +132,12 @@ function dress(view) {
     view.animals.append(item);
   });
   jumpButtons(view);
-  const another = view.filmOf !== data.recording;
-  view.filmOf = data.recording;
-  const open = another ? window.gdmVideos?.[data.recording] : null; // opened earlier by the user
-  const video = data.video ?? open;
-  if (video && view.clip?.address !== video.address) show(view, video.address, video.name);
-  else if (view.clip && !video && (another || !view.clip.address.startsWith("blob:"))) lose(view, "");
+  if (view.filmOf !== data.recording) {
+    view.filmOf = data.recording;
+    const film = window.gdmVideos?.[data.recording]; // opened earlier by the user
+    if (film) show(view, film.address, film.name);
+    else if (view.clip) lose(view, "");
+  }
   for (const place of [view.expert, view.found]) place.dataset.shown = "";
 }
 

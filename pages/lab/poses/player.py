@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import streamlit as st
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
-from datasets.storage import data_dir, files_below
-from datasets.tables import path_within
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, typed
-from pages.lab.dataset import Dataset
 from pages.lab.naming import LabelNames
-from pages.ui import downloads, settings
 from pages.ui import player as players
 
 MAX_FRAMES = 8_000  # sent to the browser; longer recordings are thinned
@@ -127,17 +122,15 @@ def show_poses(
     bouts: npt.NDArray[Any] | None = None,
     names: Sequence[str] = (),
     words: LabelNames | None = None,
-    video: Mapping[str, str] | None = None,
 ) -> None:
     """Draw the player.
 
     states  [T, K] colours of the trail
     bouts   [T] state of each sample, with its name in `names`
     words   names of the recording's labels
-    video   address and name of a video on this server
     """
     stride = -(-table.n_frames // MAX_FRAMES)
-    mixed: dict[str, Any] = {"rgb": None, "strength": None, "state": None}
+    mixed = dict[str, Any]()
     if states is not None and bouts is not None and len(states) == table.n_frames:
         rgb, opacity = palette.mix(np.asarray(states)[::stride])
         mixed = {
@@ -159,7 +152,6 @@ def show_poses(
             "names": list(names),
             "colours": palette.colours(len(names)) if names else [],
             "group": "page",
-            "video": None if video is None else dict(video),
             "alt": f"Poses of {len(table.animals)} {what} in {table.name}, {table.n_frames:,} frames. Space plays, arrows step.",
         }
         | pack_poses(table, slice(None, None, stride))
@@ -171,21 +163,3 @@ def show_poses(
 def pack_labels(labels: npt.NDArray[Any]) -> Dict:
     """Return labels as bytes, 255 if missing."""
     return typed(np.where((labels < 0) | (labels > 254), 255, labels), "u1")
-
-
-ENDINGS = (".mp4", ".webm")
-
-
-def choose_video(data: Dataset, index: int) -> dict[str, str] | None:
-    """Show the choice of a video and return its address and name; None without one."""
-    known = files_below(ENDINGS)
-    if not known:
-        return None
-    key = settings.key(f"video-{index}", data.scope)
-    name = st.selectbox(
-        "Video", known, index=None, key=key, placeholder="None",
-        help="MP4 and WebM files in the data folder. Open local files under the player.",
-    )  # fmt: skip
-    if name not in known:
-        return None
-    return {"name": name, "address": downloads.video_address(path_within(data_dir(), name))}

@@ -1,4 +1,4 @@
-// The video of a recording in its player, under the poses or next to them. It comes from this server or the user's disk.
+// The video of a recording in its player, under the poses or next to them. It comes from the user's disk.
 // `offset` is the video frame of the recording's first frame, `rate` the frames per second of the video.
 
 const BEHIND = 0.5; // frames
@@ -47,7 +47,7 @@ async function show(view, address, name) {
   const kept = JSON.parse(localStorage.getItem(PLACE(view)) ?? "{}");
   const clip = (view.clip = { name, address, offset: kept.offset ?? 0, rate: kept.rate ?? perSecond(view), frame: null, seeking: false });
   const { video } = view;
-  video.src = new URL(address.replace(/^\//, ""), new URL(".", location.href)); // pages are one level below the app
+  video.src = address;
   await new Promise((done) => (video.onloadeddata = done));
   if (view.clip !== clip) return;
   if (video.duration === Infinity) {

@@ -1,4 +1,4 @@
-"""Videos served by the app, and the security headers of every response."""
+"""The security headers of every response."""
 
 import pytest
 from starlette.applications import Starlette
@@ -6,26 +6,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from streamlit import config
 
-from pages.ui import downloads
 from pages.ui.server import HEADERS, MIDDLEWARE, POLICY
 from tests.support.asgi import ask
-
-
-def test_video_is_served_at_an_address_that_cannot_be_guessed(tmp_path):
-    app = Starlette(routes=downloads.routes(""))
-    film = tmp_path / "mouse.mp4"
-    film.write_bytes(b"frames")
-    address = downloads.video_address(film)
-    assert address == downloads.video_address(film)
-    assert len(address.rpartition("/")[2]) >= 32
-    status, headers, body = ask(app, address)
-    assert (status, body) == (200, b"frames")
-    assert headers["content-type"] == "video/mp4"
-    assert headers["accept-ranges"] == "bytes"
-    assert ask(app, address[:-1])[0] == 410
-    film.unlink()
-    assert ask(app, address)[0] == 410
-
 
 SMALL = Starlette(routes=[Route("/", lambda _: PlainTextResponse("hello"))], middleware=MIDDLEWARE)
 
