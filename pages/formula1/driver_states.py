@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gdm_core.analysis.matching import in_order
 from gdm_core.engine.results import from_levels
 from pages.formula1.circuit import Circuit, Floats
 from pages.formula1.data import Laps, Race, along_lap
@@ -61,7 +62,7 @@ def read(view: View, laps: Laps, name: str, now: live.FitState | None = None) ->
     known = now.find_states(view.dataset.test) if now.states else None
     if known is not None and known.test:
         raw = tuple(map(from_levels, known.test))
-        states = now.memoize(name, lambda: np.concatenate(live.in_order(raw, now.order)), inputs=(known,))
+        states = now.memoize(name, lambda: np.concatenate(in_order(raw, now.order)), inputs=(known,))
         reading = view.fit.memory[f"driver {name}"] = driver(states, now.status)
         return reading
     earlier: DriverReading | None = view.fit.memory.get(f"driver {name}")

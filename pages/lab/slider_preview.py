@@ -121,7 +121,7 @@ def _tabulate_neighbours(view: View, content: SliderPreview, k: float) -> Tables
     fit, state = view.fit, view.state
     assert state.result is not None
     numbers = sorted(range(K_RANGE[0], K_RANGE[1] + 1), key=lambda number: abs(number - k))
-    specs = [PageSpec.from_choice(view.dataset, view.choice, view.spec.measure, n_states=k) for k in numbers]
+    specs = [PageSpec.from_choice(view.dataset, view.choice, n_states=k) for k in numbers]
     more = fit.fit_neighbours(specs)
     name = digest("K", state.result.key, state.order, content.trials, content.settings)
     tables = state.memoize("K", dict, inputs=(fit.colour_anchor,), settings=name)

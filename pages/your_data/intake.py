@@ -98,4 +98,3 @@ def discard() -> None:
     for name in [name for name in st.session_state if str(name).startswith(KEPT) and name != SOURCE]:
         del st.session_state[name]
     live.close_fit("your_data")
-    settings.change(live.COLOURS, None)  # of states of the earlier file

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from io import BytesIO
 
 import streamlit as st
 
 from datasets import keypoints, tables
+from datasets.readers.doubts import Doubt
 from datasets.readers.flat import SWAP, flat_columns
 from gdm_core.errors import DataError, GdmError
 from pages.lab import Dataset
@@ -58,25 +60,17 @@ def read(source: BytesIO, name: str) -> files.OpenFile:
     return file if file.tracked else choose_reading(file)
 
 
-def choose_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
-    """Return the uploaded labels of a tracking file, or an error message."""
+def choose_labels() -> None:
+    """Show the control of a file of labels for a tracking file."""
     labels = intake.labels()
     with st.container():  # always there: the control below keeps its place
         if labels is not None:
             shell.quiet(f"Labels: {labels.name}")
-            st.button(
-                "Remove labels", key="no-marks", on_click=st.session_state.pop, args=(intake.LABELS,), width="stretch"
-            )
+            remove = partial(st.session_state.pop, intake.LABELS)
+            st.button("Remove labels", key="no-marks", on_click=remove, width="stretch")
     text = "Expert labels by frame or by bout (CSV, TSV), such as BORIS exports."
     label = "Labels (optional)" if labels is None else "Other labels"
     uploader(label, lambda files: st.session_state.update({intake.LABELS: files[0]}), key="marks", help=text)
-    if labels is None:
-        return None, ""
-    key = f"{labels.file_id}-{rate_hz}"
-    try:
-        return files.remember(key, lambda: keypoints.read_annotation(labels, rate_hz, labels.name), "annotation"), ""
-    except GdmError as error:
-        return None, str(error)
 
 
 def show_introduction() -> None:
@@ -87,13 +81,8 @@ def show_introduction() -> None:
             "It stays in this session and is never written to disk."
         )
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.button(
-                "Try an example",
-                key="example",
-                on_click=settings.change,
-                args=(intake.EXAMPLE, "open"),
-                icon=":material/play_arrow:",
-            )
+            begin = partial(settings.change, intake.EXAMPLE, "open")
+            st.button("Try an example", key="example", on_click=begin, icon=":material/play_arrow:")
             st.page_link(
                 navigation.page("study"), label="Compare groups of recordings", icon=":material/groups:",
                 query_params={"data": "Your files"},
@@ -122,42 +111,43 @@ def choose_reading(file: files.OpenFile) -> files.OpenFile:
     start = keypoints.looks_like_keypoints(content)
     if not switch("Read as keypoints", start, key=settings.key("posed", file.scope), help=text):
         return file
-    swapped = switch(
-        "Swap animals and parts", False, key=settings.key("swapped", file.scope), help="Check the picture of one frame."
-    )
+    text = "Check the picture of one frame."
+    swapped = switch("Swap animals and parts", False, key=settings.key("swapped", file.scope), help=text)
+
+    def find(answers: dict[str, str]) -> Sequence[Doubt]:
+        return files.new_doubts(file, files.as_poses(file, answers).content.doubts)
+
     with questions:
-        given = {SWAP.key: "yes"} if swapped else {}
-        answers = ask(
-            lambda found: files.new_doubts(file, files.as_poses(file, found).content.doubts), content.columns, given
-        )
-    return files.as_poses(file, answers)
+        return files.as_poses(file, ask(find, content.columns, {SWAP.key: "yes"} if swapped else {}))
 
 
 def load(file: files.OpenFile) -> Dataset | None:
     """Show the check of a file and return its data; None if nothing can be fitted."""
     fitted = intake.is_fitted(file)
-    labels, trouble = None, ""
     with page.advanced if fitted else page.controls:
         if file.tracked:
             posed = poses.pose_options(file, page.advanced)
-            labels, trouble = choose_labels(posed.rate_hz)
+            choose_labels()
         else:
             options = table.table_options(file, page.advanced, questions)
     with page.picture.expander("Data check", expanded=not fitted, icon=":material/fact_check:"):
-        for one in (file.narrow, None if file.tracked else file):
-            if one is not None:
-                table.columns_panel(one)
+        if file.narrow is not None:
+            table.columns_panel(file.narrow)
+        if not file.tracked:
+            table.columns_panel(file)
         if not (poses.pose_panel(file, posed) if file.tracked else table.table_panel(file, options)):
             return None
-    if trouble:
-        raise DataError(f"The labels cannot be read. {trouble}")
     if not file.tracked:
         return files.remember(f"{file.digest}{options}", lambda: files.from_table(file, options))
     sent = intake.labels()
-    key, labels_file = f"{file.digest}{posed}", ""
-    if sent is not None:
-        key, labels_file = f"{key}{sent.file_id}", sent.name
-    return files.remember(key, lambda: poses.from_poses(file, posed, labels, labels_file))
+    if sent is None:
+        return files.remember(f"{file.digest}{posed}", lambda: poses.from_poses(file, posed))
+    try:
+        labels = keypoints.read_annotation(sent, posed.rate_hz, sent.name)
+    except GdmError as error:
+        raise DataError(f"The labels cannot be read. {error}") from error
+    key = f"{file.digest}{posed}{sent.file_id}"
+    return files.remember(key, lambda: poses.from_poses(file, posed, labels, sent.name))
 
 
 def show_summary(file: files.OpenFile, data: Dataset | None) -> None:

@@ -27,7 +27,8 @@ from tests.support.your_data_page import REPAIRS, fitted, html, read, upload, up
 def test_script_of_a_table_loads_the_same_trials(session):
     file = read("example.csv")
     assert not file.tracked
-    options = TableOptions(tuple((column, str(role)) for column, role in file.content.roles.items()), fill_seconds=0.1)
+    roles = {column: str(role) for column, role in file.content.roles.items()}
+    options = TableOptions(roles, arguments={"fill_seconds": 0.1})
     data = intake.from_table(file, options)
     assert data.train.label_names == ("left turn", "lower straight", "right turn", "upper straight")
     made = same_from_script(data, {"example.csv": tables.template("example.csv")})
@@ -50,7 +51,7 @@ def test_script_leaves_out_unusable_channels(session):
     rows = "\n".join(f"{t},{np.sin(t):.4f},{5 if t < 70 else t}" for t in range(100))
     content = f"time,a,late\n{rows}\n".encode()
     file = read("late.csv", content)
-    data = intake.from_table(file, TableOptions(tuple((c, str(r)) for c, r in file.content.roles.items())))
+    data = intake.from_table(file, TableOptions({c: str(r) for c, r in file.content.roles.items()}))
     assert data.train[0].channels == ("a",)
     assert any("late" in note for note in data.notes)
     same_from_script(data, {"late.csv": content})
@@ -84,13 +85,13 @@ def test_edited_roles_select_the_channels(session):
     session[f"uploaded-roles-{file.digest}"] = {"edited_rows": {row: {"role": "ignore"}}}
     roles = check.edited_roles(file)
     assert roles["sensor 2"] == "ignore"
-    data = intake.from_table(file, TableOptions(tuple(roles.items())))
+    data = intake.from_table(file, TableOptions(roles))
     assert "sensor 2" not in data.train[0].channels
 
 
 def test_script_repeats_answers_and_units(session):
     content = pd.DataFrame({"time": np.arange(80) * 20, "c": np.sin(np.arange(80))}).to_csv(index=False).encode()
-    options = TableOptions((("time", "time"), ("c", "channel")), (("unit", "ms"),), units=(("c", "mm"),))
+    options = TableOptions({"time": "time", "c": "channel"}, {"unit": "ms"}, {"units": {"c": "mm"}})
     data = intake.from_table(read("ticks.csv", content), options)
     assert (data.train[0].rate_hz, data.train[0].channels) == (50, ("c (mm)",))
     for theirs in same_from_script(data, {"ticks.csv": content}):
@@ -297,7 +298,7 @@ def test_script_reads_the_chosen_sheet(session, sheet):
         data = from_poses(intake.as_poses(file), PLAIN)
     else:
         roles = {name: str(role) for name, role in file.content.roles.items()}
-        data = intake.from_table(file, intake.TableOptions(tuple(roles.items())))
+        data = intake.from_table(file, intake.TableOptions(roles))
     same_from_script(data, {"book.xlsx": content})
 
 

@@ -50,4 +50,4 @@ def read(name: str, content: bytes | None = None) -> OpenFile:
 def fitted(name: str, content: bytes | None = None):
     """Return the data of a file with its guessed column roles."""
     file = read(name, content)
-    return from_table(file, TableOptions(tuple((c, str(r)) for c, r in file.content.roles.items())))
+    return from_table(file, TableOptions({c: str(r) for c, r in file.content.roles.items()}))

@@ -1,7 +1,5 @@
 """Live tuning: a control is released, the fit follows, and the page shows it."""
 
-from gdm_core.analysis.matching import in_order as in_order
-from pages.lab.live.panels import COLOURS as COLOURS
 from pages.lab.live.panels import close_fit as close_fit
 from pages.lab.live.panels import draw_panels as draw_panels
 from pages.lab.live.panels import estimate_wait as estimate_wait

@@ -59,7 +59,8 @@ def require_open_fit(page: str) -> PageSpec | None:
 
 
 def close_fit(page: str) -> None:
-    """Drop this visitor's fit of a page and its data, also on the workers."""
+    """Drop this visitor's fit of a page, its data, also on the workers, and its colours."""
+    settings.change(COLOURS, None)
     fit: FitSession | None = st.session_state.pop(f"{FIT}{page}", None)
     if fit is not None:
         channel().at_leave.pop(f"{FIT}{page}", None)
@@ -137,23 +138,20 @@ def show_cancel(fit: FitSession, page: str) -> None:
 
 def show_problem(fit: FitSession, state: FitState, page: str) -> None:
     """Show why the fit failed, with a button to try again."""
-    if not state.message:
-        return
-    title = "The fit was stopped" if "cancel" in state.message.lower() else "The fit failed"
-    shell.error(title, state.message, retry=f"{page}-retry", again=fit.retry)
+    if state.message:
+        title = "The fit was stopped" if "cancel" in state.message.lower() else "The fit failed"
+        shell.error(title, state.message, retry=f"{page}-retry", again=fit.retry)
 
 
 def show_failure(fit: FitSession, query: Query, title: str, *, where: str = "page") -> bool:
     """Show why a query failed, with a button to try again; return whether it failed.
 
-    Not for `draw_panels`. A page that shows one query in two places names them in `where`.
+    A page that shows one query in two places names them in `where`.
     """
-    if not query.message:
-        return False
-    page = fit.name.rpartition("/")[-1]
-    retry = f"{page}-again-{query.name}-{where}"
-    shell.error(title, query.message, retry=retry, again=partial(fit.queries.retry, query.name))
-    return True
+    if query.message:
+        retry = f"{fit.name.rpartition('/')[-1]}-again-{query.name}-{where}"
+        shell.error(title, query.message, retry=retry, again=partial(fit.queries.retry, query.name))
+    return bool(query.message)
 
 
 def make_progress(state: FitState) -> dict[str, Panel]:
@@ -167,11 +165,8 @@ def make_progress(state: FitState) -> dict[str, Panel]:
         lines = [shell.quiet_html(words)] if (words := _describe(state)) else []
     lines += [shell.quiet_html(note) for note in state.notes]
     curve = state.curve
-    figure = state.memoize(
-        "bound",
-        lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier),
-        settings=curve,
-    )
+    draw = partial(figures.bound, curve.steps, curve.elbos, total=curve.total, faded=curve.earlier)
+    figure = state.memoize("bound", draw, settings=curve)
     return by_key(Text("".join(lines), "fit-progress"), Picture(figure, "elbo", group=REPLAY), _make_scrubber(state))
 
 

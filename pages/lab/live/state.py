@@ -51,7 +51,7 @@ class PageSpec(FitSpec):
     measure: Measure = field(default_factory=Measure)
 
     @classmethod
-    def from_choice(cls, dataset: Dataset, choice: Choice, measure: Measure | None = None, **changes: Any) -> Self:
+    def from_choice(cls, dataset: Dataset, choice: Choice, **changes: Any) -> Self:
         """Return the fit of a dataset with a model choice; `changes` override its configuration."""
         return cls(
             choice.family,
@@ -62,7 +62,6 @@ class PageSpec(FitSpec):
             use_cache=dataset.keep,
             dataset=dataset,
             choice=choice,
-            measure=measure or Measure(),
         )
 
     @property

@@ -15,7 +15,6 @@ function found(view, f) {
 // ---- drawing --------------------------------------------------------------------------------------------------
 function draw(view) {
   const { canvas, data } = view;
-  const began = performance.now();
   canvas.style.height = `${canvas.clientWidth < 520 ? HEIGHT.narrow : HEIGHT.wide}px`;
   const on = paper(view);
   if (!on) return;
@@ -37,7 +36,6 @@ function draw(view) {
   skeletons(pen, data, view.at, toScreen, ...(there && view.over.checked ? ["#ffffff", "#ffd27f"] : [ink, muted]));
   pen.shadowBlur = 0;
   words(view);
-  canvas.dataset.drawMs = (performance.now() - began).toFixed(2);
   canvas.dataset.frame = view.at.toFixed(1);
 }
 
@@ -126,9 +124,8 @@ function dress(view) {
   view.animals.textContent = "";
   data.animals.forEach((name, animal) => {
     const item = document.createElement("span");
-    item.className = animal === 0 ? "first" : "other";
+    item.className = animal === 0 ? "first" : ["plain", "dashed", "dotted"][(animal - 1) % DASHES.length];
     item.append(document.createElement("i"), name);
-    if (animal > 1) item.classList.add(animal % DASHES.length === 2 ? "dashed" : animal % DASHES.length === 0 ? "dotted" : "plain");
     view.animals.append(item);
   });
   jumpButtons(view);
@@ -139,14 +136,6 @@ function dress(view) {
     else if (view.clip) lose(view, "");
   }
   for (const place of [view.expert, view.found]) place.dataset.shown = "";
-}
-
-function held(view) {
-  const shows = ({ detail }) => {
-    view.held = detail;
-    if (view.data) draw(view);
-  };
-  return { [STATES]: shows };
 }
 
 export default player({
@@ -162,7 +151,12 @@ export default player({
   moment: ({ data }, time) => (time - data.start) / data.step,
   dress,
   draw,
-  listens: held,
+  listens: (view) => ({
+    [STATES]: ({ detail }) => {
+      view.held = detail;
+      if (view.data) draw(view);
+    },
+  }),
   starts: filmed,
   media,
 });

@@ -26,16 +26,14 @@ function filmed(view) {
     if (view.clip) delete window.gdmVideos?.[view.data.recording];
     lose(view, "");
   };
-  for (const field of [offset, rate])
-    field.onchange = () => {
-      if (!view.clip) return;
-      const given = Number(field.value);
-      if (Number.isFinite(given) && (field === offset || given > 0)) view.clip[field === offset ? "offset" : "rate"] = field === offset ? Math.round(given) : given;
-      field.value = String(field === offset ? view.clip.offset : view.clip.rate);
-      remember(view);
-      say(view);
-      draw(view);
-    };
+  offset.onchange = rate.onchange = () => {
+    const { clip } = view;
+    if (!clip) return;
+    clip.offset = Math.round(Number(offset.value));
+    if (Number(rate.value) > 0) clip.rate = Number(rate.value);
+    localStorage.setItem(PLACE(view), JSON.stringify({ offset: clip.offset, rate: clip.rate }));
+    begin(view);
+  };
   over.onchange = () => draw(view);
   film.hidden = false;
 }
@@ -57,20 +55,14 @@ async function show(view, address, name) {
   }
   if (view.clip !== clip) return;
   clip.ready = true;
-  open(view);
-  [view.offset.value, view.rate.value] = [String(clip.offset), String(clip.rate)];
+  window.gdmVideos = { ...window.gdmVideos, [view.data.recording]: clip }; // opened again when the player returns to the trial
+  begin(view);
+}
+
+function begin(view) {
+  [view.offset.value, view.rate.value] = [String(view.clip.offset), String(view.clip.rate)];
   say(view);
   draw(view);
-}
-
-function remember(view) {
-  const { offset, rate } = view.clip;
-  localStorage.setItem(PLACE(view), JSON.stringify({ offset, rate }));
-}
-
-// Opened again when the player returns to the trial.
-function open({ clip: { address, name }, data }) {
-  window.gdmVideos = { ...window.gdmVideos, [data.recording]: { address, name } };
 }
 
 function lose(view, why) {
@@ -96,12 +88,9 @@ function say(view) {
 }
 
 // ---- the clock ----------------------------------------------------------------------------------------------------
-const frameOfVideo = (view, at) => Math.round(view.clip.offset + (at * view.data.step * view.clip.rate));
-
-function wanted(view) {
-  const { clip, video } = view;
+function wanted({ at, clip, data, video }) {
   if (!clip?.ready) return null;
-  const frame = frameOfVideo(view, view.at);
+  const frame = Math.round(clip.offset + at * data.step * clip.rate);
   return frame >= 0 && (frame + 0.5) / clip.rate < video.duration ? frame : null;
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -183,53 +183,38 @@ def new_doubts(file: OpenFile, doubts: tuple[Doubt, ...]) -> tuple[Doubt, ...]:
 # ---- tables -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TableOptions:
-    """Options of a table: roles, answers to its questions, and the arguments of `Table.to_trials`."""
+    """Options of a table: roles, answers to its questions, and further arguments of `Table.to_trials`."""
 
-    roles: tuple[tuple[str, str], ...]
-    answers: tuple[tuple[str, str], ...] = ()
-    rate_hz: float | None = None
-    resample_to_fixed_step: bool = False
-    fill_seconds: float = 0.0
-    drop_outliers: bool = False
-    position_is_channel: bool = True
-    units: tuple[tuple[str, str], ...] = ()
-    log: tuple[str, ...] = ()
-    log_ratio: bool = False
-    angles: bool = True
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `Table.to_trials`."""
-        given = {name: value for name, value in vars(self).items() if name not in ("roles", "answers")}
-        return given | {"units": dict(self.units), "angles": None if self.angles else {}}
+    roles: Mapping[str, str]
+    answers: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 def from_table(file: OpenFile, options: TableOptions) -> Dataset:
     """Convert a table to trials and hold out the last ones."""
-    table = apply_answers(file, dict(options.answers))
-    roles = dict(options.roles)
-    trials = table.to_trials(roles, **options.arguments())
+    table = apply_answers(file, options.answers)
+    trials = table.to_trials(options.roles, **options.arguments)
     train, test = split_trials(trials)
     about = f"{file.name}, {trials.n_samples:,} samples in {plural(len(trials), 'trial')}"
     return from_trials(
-        f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
-        notes=table.report(roles).sentences(), licences=(OWN,), scope=file.scope, name=file.stem, keep=False,
+        f"{file.digest}-{options!r}", about, train, test, table_recipe(file, options),
+        notes=table.report(options.roles).sentences(), licences=(OWN,), scope=file.scope, name=file.stem, keep=False,
         unit="step" if find_rate(table, options) is None else "s",
     )  # fmt: skip
 
 
 def find_rate(table: Table, options: TableOptions) -> float | None:
     """Return the sampling rate that was entered or that the time column has; None if unknown."""
-    clock = table.understand(dict(options.roles)).clock
-    return options.rate_hz or (table.rate_hz if clock is None else clock.rate_hz)
+    clock = table.understand(options.roles).clock
+    return options.arguments.get("rate_hz") or (table.rate_hz if clock is None else clock.rate_hz)
 
 
-def table_recipe(file: OpenFile, roles: Mapping[str, str], options: TableOptions) -> Recipe:
+def table_recipe(file: OpenFile, options: TableOptions) -> Recipe:
     """Return the code that reads and splits the table."""
-    used = {column: str(role) for column, role in roles.items() if role != Role.IGNORE}
-    default = TableOptions(()).arguments()
-    given = [f", {key}={value!r}" for key, value in options.arguments().items() if value != default[key]]
+    used = {column: str(role) for column, role in options.roles.items() if role != Role.IGNORE}
+    given = [f", {name}={value!r}" for name, value in options.arguments.items()]
     lines = [
-        f"table = tables.read({file.read_as(apply_answers(file, dict(options.answers)).answers)})",
+        f"table = tables.read({file.read_as(apply_answers(file, options.answers).answers)})",
         f"trials = table.to_trials({used!r}{''.join(given)})",
         "train, test = splits.split_trials(trials)",
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,9 +45,9 @@ def select(table: KeypointTable, options: PoseOptions) -> KeypointTable:
     made = replace(table, rate_hz=options.rate_hz)
     if options.rate_hz != table.rate_hz:  # the rate is no longer assumed
         made = replace(made, notes=tuple(note for note in table.notes if ASSUMED not in note))
-    if _keeps_all(table, options):
+    if (left := _find_selection(table, options)) is None:
         return made
-    a, p = _select_indices(table, options)
+    a, p = left
     place = {old: new for new, old in enumerate(p)}
     return replace(
         made,
@@ -60,13 +59,11 @@ def select(table: KeypointTable, options: PoseOptions) -> KeypointTable:
     )
 
 
-def _select_indices(table: KeypointTable, options: PoseOptions) -> tuple[list[int], list[int]]:
-    """Return the indices of the animals and parts that are kept."""
-    return list(options.animals or range(len(table.animals))), list(options.parts or range(len(table.parts)))
-
-
-def _keeps_all(table: KeypointTable, options: PoseOptions) -> bool:
-    return tuple(map(len, _select_indices(table, options))) == (len(table.animals), len(table.parts))
+def _find_selection(table: KeypointTable, options: PoseOptions) -> tuple[list[int], list[int]] | None:
+    """Return the indices of the animals and parts that are kept; None for all."""
+    animals, parts = list(range(len(table.animals))), list(range(len(table.parts)))
+    kept = list(options.animals) or animals, list(options.parts) or parts
+    return None if kept == (animals, parts) else kept
 
 
 def from_poses(
@@ -106,11 +103,10 @@ def from_poses(
 
 def _lines(source: KeypointTable, options: PoseOptions) -> list[str]:
     """Return the code that selects the same animals and parts."""
-    if _keeps_all(source, options):
+    if (left := _find_selection(source, options)) is None:
         return []
-    a, p = _select_indices(source, options)
     return [
-        f"a, p = {a}, {p}  # the animals and parts that are kept",
+        f"a, p = {left[0]}, {left[1]}  # the animals and parts that are kept",
         "scores = None if table.scores is None else table.scores[:, a][..., p]",
         "animals, parts = [table.animals[i] for i in a], [table.parts[i] for i in p]",
         "table = replace(table, xy=table.xy[:, a][..., p], scores=scores, edges=(), animals=animals, parts=parts)",
@@ -157,13 +153,10 @@ def draw_frame(table: KeypointTable) -> Figure:
 
 def read_selection(file: OpenFile) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the animals and parts that are selected in the editor."""
-    _, rows = _edited(file)
+    used = [row["use"] for row in _edited(file)[1]]
     n = len(file.as_keypoints.animals)
-    return _find_used(rows[:n]), _find_used(rows[n:])
-
-
-def _find_used(rows: Sequence[dict[str, Any]]) -> tuple[int, ...]:
-    return tuple(i for i, row in enumerate(rows) if row["use"])
+    animals, parts = (tuple(np.flatnonzero(some).tolist()) for some in (used[:n], used[n:]))
+    return animals, parts
 
 
 def _edited(file: OpenFile) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -181,17 +174,14 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
     table = file.as_keypoints
     with shell.panel("poses", "Animals and body parts"):
         tracked = np.isfinite(np.asarray(table.xy)).all(axis=2)  # [T, A, P]
-        rows, _ = _edited(file)
-        shown = pd.DataFrame(
-            {
-                "type": ["animal"] * len(table.animals) + ["part"] * len(table.parts),
-                "name": [*table.animals, *table.parts],
-                "use": [row["use"] for row in rows],
-                "tracked frames": [
-                    f"{100 * share:.3g}%" for share in (*tracked.mean(axis=(0, 2)), *tracked.mean(axis=(0, 1)))
-                ],
-            }
-        )
+        shares = (*tracked.mean(axis=(0, 2)), *tracked.mean(axis=(0, 1)))
+        columns = {
+            "type": ["animal"] * len(table.animals) + ["part"] * len(table.parts),
+            "name": [*table.animals, *table.parts],
+            "use": [row["use"] for row in _edited(file)[0]],
+            "tracked frames": [f"{100 * share:.3g}%" for share in shares],
+        }
+        shown = pd.DataFrame(columns)
         show_editor(_key(file), shown, 300, use=st.column_config.CheckboxColumn("use"))
         plot(draw_frame(table), key="one-frame")
     with shell.panel("report", "Data quality"):

@@ -58,12 +58,14 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
     shell.section("Samples")
     unit, units = edited_units(file, roles)
     with questions:
-        columns, given = file.as_table.columns, {"unit": unit} if unit else {}
-        answers = ask(lambda given: _doubts(file, given, roles), columns, given)
+        known = {"unit": unit} if unit else {}
+        answers = ask(lambda given: _doubts(file, given, roles), file.as_table.columns, known)
     table = apply_answers(file, answers)
     rate = number("Sampling rate (Hz; 0 = from file)", 0.0, 1e6, 0.0, key=settings.key("rate", scope))
-    report = _find_report(table, file.digest, roles)
-    timed = bool(rate) or (report is not None and find_rate(table, TableOptions(tuple(roles.items()))) is not None)
+    report = None
+    with suppress(GdmError):  # contradicting roles; the data check shows the message
+        report = get_report(table, file.digest, roles)
+    timed = bool(rate) or (report is not None and find_rate(table, TableOptions(roles)) is not None)
     most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
     text = "Interpolates short gaps linearly. The model estimates longer ones."
     fill = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=settings.key(key, scope), help=text)
@@ -73,22 +75,22 @@ def table_options(file: OpenFile, advanced: Any, questions: Any) -> TableOptions
 
     text = "Outliers count as missing values. On by default if they are rare and extreme."
     outliers = offer("Ignore outliers", has_few_extremes(table, report), "outliers", text)
-    few = () if report is None else report.few_valued
-    if report is not None and 0 < len(few) < len(report.channels):
-        text = f"{first_of(few, 3)}: few distinct values. States cannot follow them alone."
-        if offer("Leave out channels with few values", False, "few", text):
-            roles = roles | dict.fromkeys(few, str(Role.IGNORE))
-    report = _find_report(table, file.digest, roles)
     chosen = {transform[2]: offer(*transform) for transform in offered_transforms(report)}
     text = "Resamples irregular time to a fixed step."
     resample = Role.TIME in roles.values() and offer("Resample", False, "even", text, advanced)
     text = "Whether x and y are channels too."
     place = Role.POSITION not in roles.values() or offer("Model position too", True, "places", text, advanced)
-    log = report.skewed if report is not None and chosen.get("log") else ()
-    return TableOptions(
-        tuple(roles.items()), tuple(answers.items()), rate or None, resample, fill, outliers, place, tuple(units.items()),
-        log, chosen.get("ratio", False), chosen.get("angles", True),
-    )  # fmt: skip
+    given = {
+        "rate_hz": rate, "resample_to_fixed_step": resample, "fill_seconds": fill, "drop_outliers": outliers,
+        "units": units, "log_ratio": chosen.get("log_ratio"),
+        "log": report.skewed if report is not None and chosen.get("log") else (),
+    }  # fmt: skip
+    arguments = {name: value for name, value in given.items() if value}
+    if not place:
+        arguments["position_is_channel"] = False
+    if not chosen.get("angles", True):
+        arguments["angles"] = {}
+    return TableOptions(roles, answers, arguments)
 
 
 def offered_transforms(report: QualityReport | None) -> list[tuple[str, bool, str, str]]:
@@ -98,7 +100,7 @@ def offered_transforms(report: QualityReport | None) -> list[tuple[str, bool, st
     found = []
     if report.composition:
         text = "The channels are parts of a constant whole. States are clearer in the logarithms of their ratios."
-        found.append(("Fit log-ratios", False, "ratio", text))
+        found.append(("Fit log-ratios", False, "log_ratio", text))
     elif report.skewed:
         text = f"{first_of(report.skewed, 3)}: positive and skewed. States are clearer in logarithms."
         found.append(("Fit logarithms", False, "log", text))
@@ -115,16 +117,9 @@ def _doubts(file: OpenFile, answers: Mapping[str, str], roles: dict[str, str]) -
         return ()
 
 
-def get_report(table: Table, digest: str, roles: dict[str, str]) -> QualityReport:
+def get_report(table: Table, digest: str, roles: Mapping[str, str]) -> QualityReport:
     """Return the quality report, computed once."""
     return remember(repr((digest, roles, table.answers)), lambda: table.report(roles), "report")
-
-
-def _find_report(table: Table, digest: str, roles: dict[str, str]) -> QualityReport | None:
-    """Return the quality report; None if the roles contradict each other, as the panel then shows."""
-    with suppress(GdmError):
-        return get_report(table, digest, roles)
-    return None
 
 
 def has_few_extremes(table: Table, report: QualityReport | None) -> bool:
@@ -201,31 +196,31 @@ def columns_panel(file: OpenFile) -> None:
 
 def table_panel(file: OpenFile, options: TableOptions) -> bool:
     """Show the report and the channels; return True if the table can be fitted."""
-    table = apply_answers(file, dict(options.answers))
+    table, arguments = apply_answers(file, options.answers), options.arguments
     with shell.panel("report", "Data quality"):
         try:
-            report = get_report(table, file.digest, dict(options.roles))
+            report = get_report(table, file.digest, options.roles)
         except GdmError as error:
             shell.error("These columns cannot be used", str(error))
             return False
-        known = table.understand(dict(options.roles))
+        known = table.understand(options.roles)
         shell.quiet(f"{known.sentence()}.")
         shell.quiet(report_text(report))
         if report.outliers:
             shell.quiet(
                 "Outliers count as missing values; turn off Ignore outliers to keep them."
-                if options.drop_outliers
+                if "drop_outliers" in arguments
                 else "Outliers can dominate a fit. Turn on Ignore outliers if they are errors."
             )
-        chosen = {"ratio": options.log_ratio, "log": options.log, "angles": options.angles}
+        used = {*arguments} ^ {"angles"}  # this argument turns its switch off
         for label, _, key, reason in offered_transforms(report):
-            shell.quiet(f"{reason} “{label}” is {'on' if chosen[key] else 'off'}.")
-        names = [name for name, role in options.roles if role in (Role.CHANNEL, Role.POSITION)]
+            shell.quiet(f"{reason} “{label}” is {'on' if key in used else 'off'}.")
+        names = [name for name, role in options.roles.items() if role in (Role.CHANNEL, Role.POSITION)]
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
         rate = find_rate(table, options)
         if rate is None:
             shell.quiet("No time column or sampling rate: time is in steps.")
-        group = next((table.frame[name] for name, role in options.roles if role == Role.GROUP), None)
+        group = next((table.frame[name] for name, role in options.roles.items() if role == Role.GROUP), None)
         plot(lines(y, names, rate, len(y) if group is None else int(group.value_counts().max())), key="first-look")
     return not known.doubts
 
