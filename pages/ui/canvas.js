@@ -26,4 +26,20 @@ function paper({ canvas }) {
   return { pen, width, height };
 }
 
+// Return the dot of a colour that stands before a name.
+function dot(colour) {
+  const made = document.createElement("i");
+  made.style.background = colour;
+  return made;
+}
+
+// Return the next start of a run of samples for which `holds` is true, from the last one to the first; null without one.
+function nextRun(n, from, holds) {
+  for (let i = 1; i <= n; i++) {
+    const f = (from + i) % n;
+    if (holds(f) && (f === 0 || !holds(f - 1))) return f;
+  }
+  return null;
+}
+
 const CALM = matchMedia("(prefers-reduced-motion: reduce)"); 

@@ -100,8 +100,8 @@ def test_packed_poses_are_accurate_to_a_fraction_of_a_pixel():
     table = mice.simulate_recordings(1, 50, seed=0)[0]
     xy = np.array(table.xy)
     xy[3, 0, :, 2] = np.nan
-    packed, box, _ = player.pack_frames(replace(table, xy=xy), slice(None))
-    levels = untyped(packed)
+    packed = player.pack_poses(replace(table, xy=xy), slice(None))
+    levels, box = untyped(packed["xy"]), packed["box"]
     assert (levels[3, 0, :, 2] == player.MISSING).all()
     scale = table.image_size[0] / box[2]
     seen = np.isfinite(xy)

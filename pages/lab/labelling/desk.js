@@ -12,7 +12,7 @@ const TYPING = "input:not([type=range]):not([type=checkbox]), textarea, select, 
 const JUMPS = { n: "doubt", u: "unlabelled" };
 
 function build(parent) {
-  const view = { at: null, open: null, selection: null, marks: [], span: null, sent: 0 };
+  const view = { at: null, open: null, selection: null, marks: [], span: null, sent: 0, gone: new AbortController() };
   view.place = Object.fromEntries([...parent.querySelectorAll("[data-role]")].map((one) => [one.dataset.role, one]));
   view.line = view.place.line;
   const clicks = {
@@ -30,8 +30,8 @@ function build(parent) {
     view.at = inside(view, detail.time);
     draw(view);
   };
-  view.listeners = { [ANNOUNCE]: cursor, keydown: (event) => press(view, event) };
-  for (const [name, listener] of Object.entries(view.listeners)) window.addEventListener(name, listener);
+  window.addEventListener(ANNOUNCE, cursor, { signal: view.gone.signal });
+  window.addEventListener("keydown", (event) => press(view, event), { signal: view.gone.signal });
   view.resize = new ResizeObserver(() => draw(view));
   view.resize.observe(view.line);
   return view;
@@ -164,10 +164,8 @@ function jump(view, name) {
   const holds = (f) => (name === "doubt" ? sure[f] < DOUBT : labelled[f] === 0);
   const n = labelled.length;
   const from = Math.min(n - 1, Math.floor(frameAt(view, present(view)) / data.stride));
-  for (let i = 1; i <= n; i++) {
-    const f = (from + i) % n;
-    if (holds(f) && (f === 0 || !holds(f - 1))) return go(view, timeAt(view, f * data.stride));
-  }
+  const next = nextRun(n, from, holds);
+  if (next !== null) return go(view, timeAt(view, next * data.stride));
   return tell(view, name === "doubt" ? "No doubtful stretch." : "Everything is labelled.");
 }
 
@@ -189,10 +187,8 @@ function refresh(view) {
 function button(view, label, key) {
   const made = Object.assign(document.createElement("button"), { type: "button", onclick: () => choose(view, label) });
   made.dataset.label = label;
-  const dot = document.createElement("i");
-  dot.style.background = colour(view, label);
   const hint = Object.assign(document.createElement("kbd"), { textContent: key });
-  made.append(...(key < 10 ? [hint] : []), dot, label);
+  made.append(...(key < 10 ? [hint] : []), dot(colour(view, label)), label);
   return made;
 }
 
@@ -269,7 +265,7 @@ function axis({ place, line }, pen, width, from, span) {
 export default function ({ data, parentElement, setStateValue }) {
   const view = (parentElement.gdmDesk ??= build(parentElement));
   const another = view.data?.trial !== data.trial;
-  if (another && view.timer && view.data) send(view);
+  if (another && view.timer) send(view);
   const newer = another || view.data.revision !== data.revision;
   const unheard = !newer && JSON.stringify(data.marks) !== JSON.stringify(view.marks);
   Object.assign(view, { data, setStateValue });
@@ -291,6 +287,6 @@ function tearDown(view, parentElement) {
   if (parentElement.gdmDesk !== view) return;
   clearTimeout(view.timer);
   view.resize.disconnect();
-  for (const [name, listener] of Object.entries(view.listeners)) window.removeEventListener(name, listener);
+  view.gone.abort();
   delete parentElement.gdmDesk;
 }

@@ -106,12 +106,10 @@ def show_prediction_status(labelling: Labelling, answer: live.Query) -> None:
         shell.empty("No predicted labels yet", labelling.missing)
         return
     live.show_failure(labelling.view.fit, answer, "Labels could not be predicted")
-    if answer.value is None:
-        if not answer.message:
-            shell.quiet("Predicting labels." if labelling.has_fit else "Labels are predicted when fitting finishes.")
-        return
-    if answer.value.unfamiliar is not None:
+    if answer.value is not None and answer.value.unfamiliar is not None:
         shell.quiet(answer.value.unfamiliar)
+    elif answer.value is None and not answer.message:
+        shell.quiet("Predicting labels." if labelling.has_fit else "Labels are predicted when fitting finishes.")
 
 
 def show_trust(labelling: Labelling) -> None:

@@ -75,59 +75,37 @@ function words(view) {
 
 function chip(place, who, code, names, colours) {
   const known = names?.[code] !== undefined;
-  const key = `${who}:${known ? code : ""}:${names?.[code] ?? ""}`;
-  if (place.dataset.shown === key) return;
-  place.dataset.shown = key;
+  const [colour, text] = [known ? colours[code] : "transparent", `${who}: ${known ? names[code] : "none"}`];
   place.hidden = code === undefined;
-  place.textContent = "";
-  const dot = document.createElement("i");
-  dot.style.background = known ? colours[code] : "transparent";
-  place.append(dot, `${who}: ${known ? names[code] : "none"}`);
+  if (place.dataset.shown === colour + text) return;
+  place.dataset.shown = colour + text;
+  place.replaceChildren(dot(colour), text);
 }
 
 function jumpButtons(view) {
-  const { data, jumps } = view;
-  jumps.textContent = "";
+  const { data, jumps, states } = view;
   jumps.hidden = !data.state;
-  if (!data.state) return;
-  const label = document.createElement("span");
-  label.textContent = "Next bout of";
-  jumps.append(label);
-  const present = new Set(data.state);
-  data.names.forEach((name, k) => {
-    if (!present.has(k)) return;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.dataset.state = k;
-    const dot = document.createElement("i");
-    dot.style.background = data.colours[k];
-    button.append(dot, name);
-    button.onclick = () => {
+  const button = (name, k) => {
+    const made = Object.assign(document.createElement("button"), { type: "button" });
+    made.append(dot(data.colours[k]), name);
+    made.onclick = () => {
       setPlaying(view, false);
-      seek(view, nextBout(data.state, k, Math.round(view.at)), true);
+      seek(view, nextRun(data.state.length, Math.round(view.at), (f) => data.state[f] === k), true);
     };
-    jumps.append(button);
-  });
-}
-
-function nextBout(states, k, from) {
-  const n = states.length;
-  for (let i = 1; i <= n; i++) {
-    const f = (from + i) % n;
-    if (states[f] === k && (f === 0 || states[f - 1] !== k)) return f;
-  }
-  return from;
+    return data.state?.includes(k) ? [made] : [];
+  };
+  states.replaceChildren(...data.names.flatMap(button));
 }
 
 function dress(view) {
   const { data } = view;
-  view.animals.textContent = "";
-  data.animals.forEach((name, animal) => {
+  const animals = data.animals.map((name, animal) => {
     const item = document.createElement("span");
     item.className = animal === 0 ? "first" : ["plain", "dashed", "dotted"][(animal - 1) % DASHES.length];
-    item.append(document.createElement("i"), name);
-    view.animals.append(item);
+    item.append(dot(""), name);
+    return item;
   });
+  view.animals.replaceChildren(...animals);
   jumpButtons(view);
   if (view.filmOf !== data.recording) {
     view.filmOf = data.recording;
@@ -135,7 +113,6 @@ function dress(view) {
     if (film) show(view, film.address, film.name);
     else if (view.clip) lose(view, "");
   }
-  for (const place of [view.expert, view.found]) place.dataset.shown = "";
 }
 
 export default player({

@@ -21,7 +21,7 @@ LEVELS = 30_000
 MISSING = -32_768
 
 _BELOW = """
-<div data-role="jumps" class="jumps"></div>
+<div data-role="jumps" class="jumps"><span>Next bout of</span><span data-role="states"></span></div>
 <details data-role="film" class="film">
   <summary>Video</summary>
   <div class="row">
@@ -40,12 +40,11 @@ _CSS = """
 .film .row { flex-wrap: wrap; gap: 0.4rem 0.8rem; padding-top: 0.4rem; }
 .film label { display: inline-flex; align-items: center; gap: 0.35rem; flex-wrap: wrap; }
 .film input[type=number] { width: 5.5rem; min-height: 2rem; font: inherit; color: inherit; background: transparent;
-  padding: 0 0.4rem; border: 1px solid var(--st-border-color); border-radius: 6px; flex: none; }
-.film input[type=checkbox] { flex: none; min-width: 0; }
+  padding: 0 0.4rem; border: 1px solid var(--st-border-color); border-radius: 6px; }
 .film input[type=file] { font: inherit; max-width: 100%; }
 .film p { margin: 0.4rem 0 0; color: var(--gdm-muted); }
 output { white-space: nowrap; }
-.now, .jumps { display: flex; align-items: center; gap: 0.35rem 0.7rem; flex-wrap: wrap; }
+.now, .jumps, .jumps [data-role=states] { display: flex; align-items: center; gap: 0.35rem 0.7rem; flex-wrap: wrap; }
 .animals { display: inline-flex; gap: 0.8rem; color: var(--gdm-muted); margin-right: auto; }
 .animals span, .chip { display: inline-flex; align-items: center; gap: 0.35rem; white-space: nowrap; }
 .animals i { width: 0.9rem; height: 3px; border-radius: 2px; background: var(--gdm-muted); }
@@ -55,7 +54,7 @@ output { white-space: nowrap; }
 .chip[hidden], .jumps[hidden] { display: none; }
 .chip i, .jumps i { width: 0.75rem; height: 0.75rem; border-radius: 3px; display: inline-block; flex: none; }
 [data-role=play] { min-width: 7.2rem; white-space: nowrap; }
-.jumps span { color: var(--gdm-muted); }
+.jumps span:first-child { color: var(--gdm-muted); }
 .jumps button { display: inline-flex; align-items: center; gap: 0.35rem; padding: 0.1rem 0.55rem; }
 """
 _player = players.player(
@@ -82,21 +81,7 @@ def skeleton_edges(table: KeypointTable) -> tuple[tuple[int, int], ...]:
 
 
 def pack_poses(table: KeypointTable, frames: slice) -> dict[str, Any]:
-    """Return the animals of these frames for poses.js."""
-    xy, box, pixels = pack_frames(table, frames)
-    return {
-        "n": len(range(*frames.indices(table.n_frames))),
-        "animals": list(table.animals),
-        "parts": list(table.parts),
-        "edges": [list(edge) for edge in skeleton_edges(table)],
-        "xy": xy,
-        "box": box,
-        "pixels": pixels if table.unit in ("", "px", "pixels") else None,
-    }
-
-
-def pack_frames(table: KeypointTable, frames: slice) -> tuple[Dict, list[float], dict[str, Any]]:
-    """Return frames as 16-bit numbers, the box around them, and their scale in pixels."""
+    """Return the animals of these frames for poses.js: as 16-bit numbers, with the box around them and their scale in pixels."""
     xy = np.asarray(table.xy[frames], np.float32)  # [F, A, 2, P]
     x, y = xy[:, :, 0], xy[:, :, 1]
     if table.image_size is not None:
@@ -109,9 +94,16 @@ def pack_frames(table: KeypointTable, frames: slice) -> tuple[Dict, list[float],
     unit = span / LEVELS
     levels = (xy - low[None, None, :, None]) / unit
     whole = np.where(np.isfinite(levels), np.clip(np.rint(levels), -LEVELS, 32_000), MISSING).astype(np.int16)
-    box = [0.0, 0.0, float((high[0] - low[0]) / unit), float((high[1] - low[1]) / unit)]
     pixels = {"low": low.tolist(), "unit": unit, "image": None if table.image_size is None else list(table.image_size)}
-    return typed(whole, "i2"), box, pixels
+    return {
+        "n": len(xy),
+        "animals": list(table.animals),
+        "parts": list(table.parts),
+        "edges": [list(edge) for edge in skeleton_edges(table)],
+        "xy": typed(whole, "i2"),
+        "box": [0.0, 0.0, *((high - low) / unit).tolist()],
+        "pixels": pixels if table.unit in ("", "px", "pixels") else None,
+    }
 
 
 def show_poses(
