@@ -31,7 +31,8 @@ canvas { width: 100%; height: 300px; display: block; border-radius: 8px; backgro
 canvas:focus-visible, button:focus-visible, select:focus-visible { outline: 2px solid var(--st-primary-color);
   outline-offset: 1px; }
 .row { display: flex; align-items: center; gap: 0.35rem 0.7rem; }
-[data-role=scrub] { flex: 1; min-width: 2rem; accent-color: var(--st-primary-color); }
+input { accent-color: var(--st-primary-color); }
+[data-role=scrub] { flex: 1; min-width: 2rem; }
 output { color: var(--gdm-muted, var(--st-text-color)); font-variant-numeric: tabular-nums; min-width: 4rem; text-align: right; }
 button, select { font: inherit; cursor: pointer; padding: 0.25rem 0.7rem; border-radius: var(--st-button-radius, 8px);
   border: 1px solid var(--st-border-color); background: transparent; color: inherit; min-height: 2rem; }

@@ -173,16 +173,16 @@ def test_labels_file_stays_until_it_is_removed(engine):
 
 def test_edits_survive_a_visit_to_another_page(session):
     rows = [{"role": "channel"}, {"role": "time"}]
-    assert file.apply_edits("uploaded-e", rows) == (rows, rows)
+    assert file.apply_edits("uploaded-e", "memory", rows) == (rows, rows)
     session["uploaded-e"] = {"edited_rows": {0: {"role": "ignore"}}}
-    drawn, now = file.apply_edits("uploaded-e", rows)
+    drawn, now = file.apply_edits("uploaded-e", "memory", rows)
     assert drawn == rows, "rows must not change under the editor"
     assert now == [{"role": "ignore"}, {"role": "time"}]
     del session["uploaded-e"]  # as after turning to another page
-    drawn, now = file.apply_edits("uploaded-e", rows)
+    drawn, now = file.apply_edits("uploaded-e", "memory", rows)
     assert drawn == now == [{"role": "ignore"}, {"role": "time"}]
     session["uploaded-e"] = {"edited_rows": {1: {"role": "channel"}}}
-    assert file.apply_edits("uploaded-e", rows)[1] == [{"role": "ignore"}, {"role": "channel"}]
+    assert file.apply_edits("uploaded-e", "memory", rows)[1] == [{"role": "ignore"}, {"role": "channel"}]
 
 
 def test_tracking_file_after_a_table_has_its_own_controls(engine):

@@ -55,7 +55,6 @@ output { text-align: center; }
 [data-role=message] { min-height: 1.3em; }
 [data-wrong] { color: var(--gdm-error, #b3261e); font-weight: 600; }
 label { display: inline-flex; gap: 0.3rem; align-items: center; cursor: pointer; }
-.row input { accent-color: var(--st-primary-color); }
 button { padding: 0.15rem 0.55rem; display: inline-flex; align-items: center; gap: 0.4rem; }
 button:disabled { cursor: default; }
 button[aria-pressed=true] { border-color: var(--st-primary-color); box-shadow: inset 0 0 0 1px var(--st-primary-color); }

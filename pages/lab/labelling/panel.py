@@ -66,7 +66,7 @@ def _controls(labelling: Labelling) -> None:
         st.form_submit_button("Add label", on_click=_add_label, args=(labelling, key))
     with st.container(horizontal=True):
         st.button(
-            "Next clip", key="next-clip", disabled=not clips, on_click=_go_to_clip, args=(labelling, clips[:1]),
+            "Next clip", key="next-clip", disabled=not clips, on_click=_go_to_clip, args=(labelling, *clips[:1]),
             help="The clip whose label would help the predictions most.",
         )  # fmt: skip
         if view.is_new:
@@ -90,10 +90,9 @@ def _proposed(labelling: Labelling) -> list[Stretch]:
     return [clip for clip in found if clip not in asked and not labelling.is_labelled(clip)]
 
 
-def _go_to_clip(labelling: Labelling, clips: list[Stretch]) -> None:
-    for clip in clips:
-        labels.change(labelling.scope, asked=(*labelling.labels.asked, clip))
-        go_to(labelling.view.dataset, clip[0])
+def _go_to_clip(labelling: Labelling, clip: Stretch) -> None:
+    labels.change(labelling.scope, asked=(*labelling.labels.asked, clip))
+    go_to(labelling.view.dataset, clip[0])
 
 
 def _list(labelling: Labelling) -> None:

@@ -114,18 +114,20 @@ def remember(key: str, make: Callable[[], Made], what: str = "made") -> Made:
     return kept[1]
 
 
-def apply_edits(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows to draw the editor `key` with, and those rows with the user's edits.
+def apply_edits(
+    key: str, memory: str, rows: Sequence[Mapping[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows to draw the editor `key` with, and those rows with the user's edits, which stay in `memory`.
 
     Edits refer to the drawn rows and are lost when another page opens; then the edited rows are drawn.
     """
-    drawn, changed = f"{key}-drawn", f"{key}-changed"
+    drawn = f"{key}-drawn"
     if key not in st.session_state:
-        st.session_state[drawn] = st.session_state.get(changed, [dict(row) for row in rows])
-    base = st.session_state[drawn]
-    edits = st.session_state.get(key, {}).get("edited_rows", {})
+        changes = st.session_state.get(memory, [{}] * len(rows))
+        st.session_state[drawn] = [{**row, **change} for row, change in zip(rows, changes, strict=True)]
+    base, edits = st.session_state[drawn], st.session_state.get(key, {}).get("edited_rows", {})
     now = [row | edits.get(i, {}) for i, row in enumerate(base)]
-    st.session_state[changed] = now
+    st.session_state[memory] = [dict(row.items() - old.items()) for row, old in zip(now, rows, strict=True)]
     return base, now
 
 

@@ -162,7 +162,7 @@ def read_selection(file: OpenFile) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _edited(file: OpenFile) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows of animals, then parts, to draw the editor with, and the edited ones."""
     table = file.as_keypoints
-    return apply_edits(_key(file), [{"use": True}] * (len(table.animals) + len(table.parts)))
+    return apply_edits(_key(file), f"{_key(file)}-changed", [{"use": True}] * (len(table.animals) + len(table.parts)))
 
 
 def _key(file: OpenFile) -> str:
@@ -175,13 +175,11 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
     with shell.panel("poses", "Animals and body parts"):
         tracked = np.isfinite(np.asarray(table.xy)).all(axis=2)  # [T, A, P]
         shares = (*tracked.mean(axis=(0, 2)), *tracked.mean(axis=(0, 1)))
-        columns = {
-            "type": ["animal"] * len(table.animals) + ["part"] * len(table.parts),
-            "name": [*table.animals, *table.parts],
-            "use": [row["use"] for row in _edited(file)[0]],
-            "tracked frames": [f"{100 * share:.3g}%" for share in shares],
-        }
-        shown = pd.DataFrame(columns)
+        kinds = ["animal"] * len(table.animals) + ["part"] * len(table.parts)
+        shown = pd.DataFrame({"type": kinds, "name": [*table.animals, *table.parts]}).join(
+            pd.DataFrame(_edited(file)[0])
+        )
+        shown["tracked frames"] = [f"{100 * share:.3g}%" for share in shares]
         show_editor(_key(file), shown, 300, use=st.column_config.CheckboxColumn("use"))
         plot(draw_frame(table), key="one-frame")
     with shell.panel("report", "Data quality"):

@@ -150,13 +150,7 @@ def edited_units(file: OpenFile, roles: Mapping[str, str]) -> tuple[str, dict[st
 
 def _edited(file: OpenFile) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows to draw the editor with, and the edited ones; edits apply to later files with the same columns."""
-    guessed, memory = _guessed(file), f"columns-{settings.scope(file.as_table.columns)}"
-    changes = st.session_state.get(memory, [{}] * len(guessed))
-    drawn, now = apply_edits(_key(file), [row | change for row, change in zip(guessed, changes, strict=True)])
-    st.session_state[memory] = [
-        {key: value for key, value in row.items() if value != old[key]} for row, old in zip(now, guessed, strict=True)
-    ]
-    return drawn, now
+    return apply_edits(_key(file), f"columns-{settings.scope(file.as_table.columns)}", _guessed(file))
 
 
 def _guessed(file: OpenFile) -> list[dict[str, Any]]:
@@ -178,20 +172,14 @@ def columns_panel(file: OpenFile) -> None:
     """Show the columns of a table with their roles and units, to edit."""
     table = file.as_table
     rows, _ = _edited(file)
-    guessed = pd.DataFrame(
-        {
-            "column": list(table.roles),
-            "role": [row["role"] for row in rows],
-            "unit": [row["unit"] for row in rows],
-            "missing": [f"{100 * missing(table.frame[name]):.3g}%" for name in table.columns],
-            "examples": [_examples(table.frame[name]) for name in table.columns],
-        }
-    )
+    shown = pd.DataFrame({"column": list(table.roles)}).join(pd.DataFrame(rows))
+    shown["missing"] = [f"{100 * missing(table.frame[name]):.3g}%" for name in table.columns]
+    shown["examples"] = [_examples(table.frame[name]) for name in table.columns]
     with shell.panel(f"roles-{file.digest}", "Columns"):
         roles = [str(role) for role in Role]
         role = st.column_config.SelectboxColumn("role", options=roles, required=True, help=ROLE_HELP)
         unit = st.column_config.TextColumn("unit", max_chars=20, help=UNIT_HELP)
-        show_editor(_key(file), guessed, 400, role=role, unit=unit)
+        show_editor(_key(file), shown, 400, role=role, unit=unit)
 
 
 def table_panel(file: OpenFile, options: TableOptions) -> bool:
