@@ -34,15 +34,13 @@ def choose_file() -> files.OpenFile | None:
         uploader("Recording", intake.receive, key="upload", help=text)
         if source is not None:
             st.html("<style>.st-key-first-file {display: none}</style>")
-    if source is not None:
-        with page.controls:
-            shell.section("File")
-            shell.quiet(name)
-            st.button("Remove", key="leave", on_click=intake.remove_file, icon=":material/close:", width="stretch")
-            uploader("Another file", intake.receive, key="upload-another", help=text)
     if source is None:
         return None
     with page.controls:
+        shell.section("File")
+        shell.quiet(name)
+        st.button("Remove", key="leave", on_click=intake.remove_file, icon=":material/close:", width="stretch")
+        uploader("Another file", intake.receive, key="upload-another", help=text)
         return read(source, name)
 
 

@@ -8,12 +8,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import envelopes, inference
+from gdm_core.analysis.matching import in_order
 from gdm_core.engine import EngineInfo, JobStatus, Priority
 from gdm_core.trials import Trials
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import untyped
 from pages.channel import live
-from pages.lab.live import FitSession, in_order, panels
+from pages.lab.live import FitSession, panels
 from pages.lab.live import state as fit_state
 from pages.lab.live.queries import Queries
 from tests.support.live_engine import QuickEngine, ended

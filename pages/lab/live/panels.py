@@ -94,11 +94,9 @@ def draw_panels(
         return fit.running or fit.completing
 
     began = moves()
-
-    def settled() -> str:
-        return "fit" if began and not moves() else ""
-
-    draw_live(lambda: _name_earlier(make(fit.poll()), fit), moves, settled, places)
+    draw_live(
+        lambda: _name_earlier(make(fit.poll()), fit), moves, lambda: "fit" if began and not moves() else "", places
+    )
 
 
 def _name_earlier(panels: Mapping[str, Panel], fit: FitSession) -> Mapping[str, Panel]:
@@ -116,9 +114,8 @@ def rerun_when_answered(fit: FitSession) -> None:
 
     def settled() -> str:
         fit.queries.collect()
-        if fit.running or fit.queries.awaited:  # the end of the fit reruns the page
-            return ""
-        return "answers" if fit.queries.news else ""
+        waits = fit.running or fit.queries.awaited  # the end of the fit reruns the page
+        return "answers" if fit.queries.news and not waits else ""
 
     channel().scene.live.append(LivePanels(dict, lambda: bool(fit.queries.pending), settled))
 

@@ -50,16 +50,13 @@ class _Pending:
     partial: Any = None
 
 
-Key = tuple[str, str]  # name of a query, and name of all its inputs
-
-
 class Queries:
     """The queries of one page and one visitor; per name, the latest wins."""
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
-        self._results: OrderedDict[Key, Query] = OrderedDict()
-        self._failures: dict[Key, str] = {}
+        self._results: OrderedDict[tuple[str, str], Query] = OrderedDict()  # by name, and name of all inputs
+        self._failures: dict[tuple[str, str], str] = {}
         self.pending: dict[str, _Pending] = {}
         self._latest: dict[str, Query] = {}
         self.news: set[str] = set()  # names whose results the script has not seen yet

@@ -112,8 +112,7 @@ class FitSession:
                     self._message = view.message or "The fit ended without a result."
                 view = None
             shown = self._state if view is not None else self.last or self._state
-            how = {"message": self._message, "cancelled": self._cancelled}
-            state = show_job(self.spec, view, shown, self._anchor, **how)
+            state = show_job(self.spec, view, shown, self._anchor, message=self._message, cancelled=self._cancelled)
             if not state.is_same_picture(self._state):
                 self._state = state
         self._complete()

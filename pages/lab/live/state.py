@@ -259,10 +259,9 @@ class ColourAnchor:
             return ()
         if self.link is not None and len(self.link) == raw[0].shape[1]:
             return self.link
-        last, widest = (
-            one.states[: len(raw)] if one.states and is_fit_of(one, spec) else None for one in (self.last, self.widest)
-        )
-        truth = None if spec.dataset.truth is None else spec.dataset.truth[: len(raw)]
+        n, earlier = len(raw), (self.last, self.widest)
+        last, widest = (one.states[:n] if one.states and is_fit_of(one, spec) else None for one in earlier)
+        truth = None if spec.dataset.truth is None else spec.dataset.truth[:n]
         return find_order(raw, truth, last, palette.DIFFERENCES, widest)
 
 

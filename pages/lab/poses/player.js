@@ -2,7 +2,6 @@
 
 const STATES = "gdm:states"; // of a dragged slider; null when it is released
 const TRAIL_S = 4;
-const HEIGHT = { wide: 300, narrow: 230 };
 
 // Colours and bouts of frame `f`, from the dragged slider or the server.
 function found(view, f) {
@@ -15,7 +14,7 @@ function found(view, f) {
 // ---- drawing --------------------------------------------------------------------------------------------------
 function draw(view) {
   const { canvas, data } = view;
-  canvas.style.height = `${canvas.clientWidth < 520 ? HEIGHT.narrow : HEIGHT.wide}px`;
+  canvas.style.height = canvas.clientWidth < 520 ? "230px" : "300px";
   const on = paper(view);
   if (!on) return;
   const { pen, width, height } = on;

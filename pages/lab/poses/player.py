@@ -122,33 +122,24 @@ def show_poses(
     words   names of the recording's labels
     """
     stride = -(-table.n_frames // MAX_FRAMES)
-    mixed = dict[str, Any]()
+    what = "simulated animals" if table.simulated else "animals"
+    data = pack_poses(table, slice(None, None, stride)) | {
+        "recording": recording,
+        "start": table.start_seconds,
+        "step": stride / table.rate_hz,
+        "stride": stride,
+        "names": list(names),
+        "colours": palette.colours(len(names)) if names else [],
+        "group": "page",
+        "alt": f"Poses of {len(table.animals)} {what} in {table.name}, {table.n_frames:,} frames. Space plays, arrows step.",
+    }
+    if table.labels is not None and words is not None:
+        data["expert"] = pack_labels(words.grouped(table.labels[::stride]))
+        data |= {"expertNames": list(words.names), "expertColours": words.colours}
     if states is not None and bouts is not None and len(states) == table.n_frames:
         rgb, opacity = palette.mix(np.asarray(states)[::stride])
-        mixed = {
-            "rgb": typed(rgb, "u1"),
-            "strength": typed(np.round(opacity * 255), "u1"),
-            "state": pack_labels(np.asarray(bouts)[::stride]),
-        }
-    expert = None if table.labels is None or words is None else pack_labels(words.grouped(table.labels[::stride]))
-    what = "simulated animals" if table.simulated else "animals"
-    data = (
-        {
-            "recording": recording,
-            "start": table.start_seconds,
-            "step": stride / table.rate_hz,
-            "stride": stride,
-            "expert": expert,
-            "expertNames": [] if words is None else list(words.names),
-            "expertColours": [] if words is None else words.colours,
-            "names": list(names),
-            "colours": palette.colours(len(names)) if names else [],
-            "group": "page",
-            "alt": f"Poses of {len(table.animals)} {what} in {table.name}, {table.n_frames:,} frames. Space plays, arrows step.",
-        }
-        | pack_poses(table, slice(None, None, stride))
-        | mixed
-    )
+        data |= {"rgb": typed(rgb, "u1"), "strength": typed(np.round(opacity * 255), "u1")}
+        data["state"] = pack_labels(np.asarray(bouts)[::stride])
     _player(key="player", data=data)
 
 

@@ -77,30 +77,31 @@ def from_tracking(
     **more: Any,
 ) -> Dataset:
     """Return the dataset of one file, repaired, the last part held out; `notes` and `more` are as in `from_trials`."""
-    labels = file.labels
     made = keypoints.clean(table, **repairs)
     repaired = keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()
     new = [note for note in made.notes if note not in table.notes]
-    n, several, rate = len(table.animals), len(table.recordings), table.rate_hz
-    about = f"{file.name}, {plural(table.n_frames, 'frame')}, {plural(n, 'animal')}"
-    marked = [
-        f"marks = keypoints.read_annotation({labels!r}, rate_hz={rate!r})",
-        "table = keypoints.with_labels(table, marks.labels, marks.label_names)",
-    ]
+    about = f"{file.name}, {plural(table.n_frames, 'frame')}, {plural(len(table.animals), 'animal')}"
+    if table.recordings:
+        about += f", {plural(len(table.recordings), 'recording')}"
+    edits, needed = [*file.edits], file.name
+    if file.labels:
+        edits += [
+            f"marks = keypoints.read_annotation({file.labels!r}, rate_hz={table.rate_hz!r})",
+            "table = keypoints.with_labels(table, marks.labels, marks.label_names)",
+        ]
+        needed += f" and {file.labels}"
     imports = ["from dataclasses import replace"] if any("replace(" in line for line in file.edits) else []
     lines = [
         f"table = {file.read}",
-        *file.edits,
-        *(marked if labels else []),
+        *edits,
         f"table = keypoints.clean(table, {', '.join(f'{name}={value!r}' for name, value in repairs.items())})",
         f"train, test = (part.to_trials({features!r}) for part in splits.split_recording(table))",
     ]
     recipe = Recipe(
         [*imports, f"from gdm_studio.datasets import keypoints, {'tables, ' if 'tables.' in file.read else ''}splits"],
         lines,
-        note=f"It reads {file.name}{f' and {labels}' * bool(labels)} in its folder.",
+        note=f"It reads {needed} in its folder.",
     )
     return from_recordings(
-        key, f"{about}, {plural(several, 'recording')}" if several else about, *split_recording(made), features, recipe,
-        notes=[*repaired, *new, *notes], **more,
-    )  # fmt: skip
+        key, about, *split_recording(made), features, recipe, notes=[*repaired, *new, *notes], **more
+    )

@@ -1,8 +1,6 @@
 // The video of a recording in its player, under the poses or next to them. It comes from the user's disk.
 // `offset` is the video frame of the recording's first frame, `rate` the frames per second of the video.
 
-const BEHIND = 0.5; // frames
-
 function filmed(view) {
   const { film, fromDisk, offset, rate, over, without } = view;
   view.video = document.createElement("video");
@@ -114,7 +112,7 @@ function still(view) {
   const { clip, video } = view;
   const frame = wanted(view);
   if (frame === null) return false;
-  if (!view.playing && !clip.seeking && clip.frame !== frame && Math.abs(video.currentTime * clip.rate - frame - 0.5) > 0.25 * BEHIND) {
+  if (!view.playing && !clip.seeking && clip.frame !== frame && Math.abs(video.currentTime * clip.rate - frame - 0.5) > 0.125) {
     clip.seeking = true;
     video.currentTime = (frame + 0.5) / clip.rate;
   }
