@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from io import BytesIO
 
 import streamlit as st
 
 from datasets import keypoints, tables
-from datasets.readers.doubts import Doubt
 from datasets.readers.flat import SWAP, flat_columns
 from gdm_core.errors import DataError, GdmError
 from pages.lab import Dataset
@@ -111,12 +109,9 @@ def choose_reading(file: files.OpenFile) -> files.OpenFile:
         return file
     text = "Check the picture of one frame."
     swapped = switch("Swap animals and parts", False, key=settings.key("swapped", file.scope), help=text)
-
-    def find(answers: dict[str, str]) -> Sequence[Doubt]:
-        return files.new_doubts(file, files.as_poses(file, answers).content.doubts)
-
+    posed, known = partial(files.as_poses, file), {SWAP.key: "yes"} if swapped else {}
     with questions:
-        return files.as_poses(file, ask(find, content.columns, {SWAP.key: "yes"} if swapped else {}))
+        return posed(ask(lambda found: files.new_doubts(file, posed(found).content.doubts), content.columns, known))
 
 
 def load(file: files.OpenFile) -> Dataset | None:

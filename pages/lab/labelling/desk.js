@@ -5,7 +5,6 @@ const ANNOUNCE = "gdm:cursor";
 const WHERE = "gdm:where"; // asks the player for its time
 const WINDOW_S = 20; // shown at first; at least 1 s
 const DOUBT = 0.6 * 255; // a most probable label below it is doubtful
-const NONE = 255;
 const SEND_MS = 400; // quick changes go together, since each message runs the page
 const AGAIN_MS = 2500; // a message that the page missed is sent again
 const TYPING = "input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true], [role=dialog] *";
@@ -20,9 +19,8 @@ function build(parent) {
     closer: () => zoom(view, 0.5),
     whole: () => zoom(view, Infinity),
     undo: () => undo(view),
-    doubt: () => jump(view, "doubt"),
-    unlabelled: () => jump(view, "unlabelled"),
   };
+  for (const name of Object.values(JUMPS)) clicks[name] = () => jump(view, name);
   for (const [name, act] of Object.entries(clicks)) view.place[name].onclick = act;
   for (const [kind, act] of Object.entries(POINTER)) view.line.addEventListener(kind, (event) => act(view, event));
   const cursor = ({ detail }) => {
@@ -237,7 +235,7 @@ function draw(view) {
     }
   };
   if (rgb) strip((f) => [`rgb(${rgb.subarray(3 * f, 3 * f + 3)})`, 0.15 + 0.85 * (sure[f] / 255)], 36, 54);
-  if (expert) strip((f) => [data.colours[expert[f]], expert[f] === NONE ? 0 : 1], 58, 70);
+  if (expert) strip((f) => [data.colours[expert[f]], expert[f] === 255 ? 0 : 1], 58, 70); // 255 is no label
   for (const [start, stop, label] of view.marks) bar(timeAt(view, start), timeAt(view, stop), colour(view, label), 1, 6, 32);
   if (open) bar(...[timeAt(view, open.frame), at].sort((a, b) => a - b), colour(view, open.label), 0.75, 2, 36);
   if (view.selection) bar(...view.selection, color, 0.22, 0, 74);

@@ -133,6 +133,6 @@ export default player({
       if (view.data) draw(view);
     },
   }),
-  starts: filmed,
+  starts: setUpVideo,
   media,
 });

@@ -22,7 +22,7 @@ MISSING = -32_768
 
 _BELOW = """
 <div data-role="jumps" class="jumps"><span>Next bout of</span><span data-role="states"></span></div>
-<details data-role="film" class="film">
+<details class="film">
   <summary>Video</summary>
   <div class="row">
     <label>Local file (not uploaded)

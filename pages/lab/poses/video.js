@@ -1,8 +1,8 @@
 // The video of a recording in its player, under the poses or next to them. It comes from the user's disk.
 // `offset` is the video frame of the recording's first frame, `rate` the frames per second of the video.
 
-function filmed(view) {
-  const { film, fromDisk, offset, rate, over, without } = view;
+function setUpVideo(view) {
+  const { fromDisk, offset, rate, over, without } = view;
   view.video = document.createElement("video");
   Object.assign(view.video, { muted: true, playsInline: true, preload: "auto" });
   const seen = (_, { mediaTime }) => {
@@ -33,7 +33,6 @@ function filmed(view) {
     begin(view);
   };
   over.onchange = () => draw(view);
-  film.hidden = false;
 }
 
 const PLACE = ({ data }) => `gdm-video-${data.recording}`;
