@@ -90,7 +90,7 @@ def show_introduction() -> None:
 
 
 def choose_reading(file: files.OpenFile) -> files.OpenFile:
-    """Show the choice of a sheet, and offer to read a table as keypoints if its columns are named like body parts."""
+    """Show the choice of a sheet, and offer to read a table as keypoints."""
     sheets = file.as_table.sheets
     if len(sheets) > 1:
         first, key = sheets.index(file.as_table.sheet), files.sheet_key(file.source)

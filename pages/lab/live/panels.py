@@ -59,7 +59,7 @@ def require_open_fit(page: str) -> PageSpec | None:
 
 
 def close_fit(page: str) -> None:
-    """Drop this visitor's fit of a page, its data, also on the workers, and its colours."""
+    """Drop this visitor's fit of a page, its colours and, also on the workers, its data."""
     settings.change(COLOURS, None)
     fit: FitSession | None = st.session_state.pop(f"{FIT}{page}", None)
     if fit is not None:

@@ -81,7 +81,7 @@ def skeleton_edges(table: KeypointTable) -> tuple[tuple[int, int], ...]:
 
 
 def pack_poses(table: KeypointTable, frames: slice) -> dict[str, Any]:
-    """Return the animals of these frames for poses.js: as 16-bit numbers, with the box around them and their scale in pixels."""
+    """Return frames for poses.js as 16-bit numbers, with their box and scale."""
     xy = np.asarray(table.xy[frames], np.float32)  # [F, A, 2, P]
     x, y = xy[:, :, 0], xy[:, :, 1]
     if table.image_size is not None:

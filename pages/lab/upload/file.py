@@ -117,9 +117,9 @@ def remember(key: str, make: Callable[[], Made], what: str = "made") -> Made:
 def apply_edits(
     key: str, memory: str, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows to draw the editor `key` with, and those rows with the user's edits, which stay in `memory`.
+    """Return the rows to draw the editor `key` with, and those rows with the user's edits.
 
-    Edits refer to the drawn rows and are lost when another page opens; then the edited rows are drawn.
+    Edits refer to the drawn rows and are lost when another page opens; then `memory` has what changed.
     """
     drawn = f"{key}-drawn"
     if key not in st.session_state:

@@ -45,9 +45,9 @@ def select(table: KeypointTable, options: PoseOptions) -> KeypointTable:
     made = replace(table, rate_hz=options.rate_hz)
     if options.rate_hz != table.rate_hz:  # the rate is no longer assumed
         made = replace(made, notes=tuple(note for note in table.notes if ASSUMED not in note))
-    if (left := _find_selection(table, options)) is None:
+    if (selection := _find_selection(table, options)) is None:
         return made
-    a, p = left
+    a, p = selection
     place = {old: new for new, old in enumerate(p)}
     return replace(
         made,
@@ -103,10 +103,10 @@ def from_poses(
 
 def _lines(source: KeypointTable, options: PoseOptions) -> list[str]:
     """Return the code that selects the same animals and parts."""
-    if (left := _find_selection(source, options)) is None:
+    if (selection := _find_selection(source, options)) is None:
         return []
     return [
-        f"a, p = {left[0]}, {left[1]}  # the animals and parts that are kept",
+        f"a, p = {selection[0]}, {selection[1]}  # the animals and parts that are kept",
         "scores = None if table.scores is None else table.scores[:, a][..., p]",
         "animals, parts = [table.animals[i] for i in a], [table.parts[i] for i in p]",
         "table = replace(table, xy=table.xy[:, a][..., p], scores=scores, edges=(), animals=animals, parts=parts)",
@@ -128,7 +128,7 @@ def pose_options(file: OpenFile, advanced: Any) -> PoseOptions:
 
 
 def draw_frame(table: KeypointTable) -> Figure:
-    """Draw the frame with the most parts, one symbol per animal, joined by lines, as proof that animals and parts are right."""
+    """Draw the frame with the most parts: one symbol per animal, joined by lines."""
     xy = np.asarray(table.xy)
     t = int(np.isfinite(xy).all(axis=2).sum(axis=(1, 2)).argmax())
     bones = [
@@ -176,9 +176,8 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
         tracked = np.isfinite(np.asarray(table.xy)).all(axis=2)  # [T, A, P]
         shares = (*tracked.mean(axis=(0, 2)), *tracked.mean(axis=(0, 1)))
         kinds = ["animal"] * len(table.animals) + ["part"] * len(table.parts)
-        shown = pd.DataFrame({"type": kinds, "name": [*table.animals, *table.parts]}).join(
-            pd.DataFrame(_edited(file)[0])
-        )
+        use = [row["use"] for row in _edited(file)[0]]
+        shown = pd.DataFrame({"type": kinds, "name": [*table.animals, *table.parts], "use": use})
         shown["tracked frames"] = [f"{100 * share:.3g}%" for share in shares]
         show_editor(_key(file), shown, 300, use=st.column_config.CheckboxColumn("use"))
         plot(draw_frame(table), key="one-frame")
