@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
-from gdm_core.engine import Priority
 from gdm_core.models.registry import NAMED_MODELS, TITLES
 from gdm_studio.seeds import more_seeds
 from pages.lab import live
-from pages.lab.curves import ask_scores, is_quick
-from pages.lab.live.queries import query_key
+from pages.lab.curves import ask_scores, draw_scores, is_quick
 from pages.lab.live.state import PageSpec
 from pages.lab.scores import BOUND
 from pages.lab.view import View
 from pages.ui import card, navigation, shell
 from pages.ui.card import Score
 from pages.ui.model_controls import SEED_RANGE
-from pages.ui.plot import Panel, Text, by_key
+from pages.ui.plot import Text, by_key
 
 OPEN_ON = "Current {} session"  # name of another page's data on the Compare page, also in its address
 RIVAL = "arhmm-sticky"
-FIT = "-fit"  # suffix of the query for the fit of another seed
 Rows = Callable[[Mapping[str, Any]], list[Score]]
 
 
@@ -37,42 +33,21 @@ def query_scores(view: View) -> live.Query:
         return queries.latest("scores")
     if not measure.in_tabs:
         queries.drawn.add("scores")
-    question = (spec.trials, spec.dataset.test, *measure.options, int(spec.config.get("seed", 0)))
+    question = (spec.trials, spec.dataset.test, *measure.options, int(spec.config["seed"]))
     return view.query(
         "scores", measure.scores, *question, about=view.spec, kept=True, known=view.known_scores.get("scores")
     )
 
 
-@dataclass(frozen=True)
-class CardContent:
-    """The HTML of the card, its rows if they belong to the displayed fit, and why scoring failed."""
-
-    html: str
-    rows: list[Score]
-    message: str = ""
-
-
-def show_scorecard(view: View, rows_of: Rows) -> list[Score]:
-    """Show scores and the progress of the fit; return the rows once they belong to the displayed fit.
+def show_scorecard(view: View, rows_of: Rows) -> None:
+    """Show scores and the progress of the fit.
 
     Scores are refined as they are computed and as further seeds arrive, without a script run.
     """
-    queries = view.fit.queries
-    content = _make_content(view, rows_of)
-    latest = queries.n_news, content
-
-    def make_card(_: live.FitState) -> dict[str, Panel]:
-        nonlocal latest
-        queries.collect()
-        if latest[0] != queries.n_news:
-            latest = queries.n_news, _make_content(view, rows_of)
-        return by_key(Text(latest[1].html, "scorecard"))
-
+    query = query_scores(view)
     with view.frame.card:
-        live.draw_panels(view.fit, make_card)
-        if content.message:
-            again = partial(queries.retry, "scores")
-            shell.error("Scoring failed", content.message, retry=f"{view.page}-rescore", again=again)
+        draw_scores(view, lambda: by_key(Text(_make_card(view, rows_of), "scorecard")))
+        live.show_failure(view.fit, query, "Scoring failed")
         if view.dataset.quality:
             shell.quiet(f"{view.dataset.quality[:1].upper()}{view.dataset.quality[1:]}")
         # States by position follow all channels, whatever D is.
@@ -88,44 +63,41 @@ def show_scorecard(view: View, rows_of: Rows) -> list[Score]:
             icon=":material/compare_arrows:",
             query_params={"data": OPEN_ON.format(view.frame.title)},
         )
-    return content.rows
 
 
-def _make_content(view: View, rows_of: Rows) -> CardContent:
-    """Return the current card; request missing scores."""
-    query, state = query_scores(view), view.state
-    rows = rows_of(query.value) if query.value is not None else []
-    seeds = other_seeds(view) if query.fresh else []
-    rows = with_spread(rows, [rows_of(found) for found in seeds])
-    scored: PageSpec | None = query.about
+def _make_card(view: View, rows_of: Rows) -> str:
+    """Return the card as HTML, with the scores that are known; ask for missing ones."""
+    query = query_scores(view)
+    rows = [] if query.value is None else rows_of(query.value)
     if query.fresh:
+        rows = with_spread(rows, [rows_of(found) for found in other_seeds(view)])
         rows = with_rival(rows, ask_rival(view))
-        return CardContent(shell.marked(card.scores_html(rows, status=state.summary), view.made_for), rows)
+        return shell.marked(card.scores_html(rows, status=view.state.summary), view.made_for)
     if query.partial is not None:
         known = {row.name: row for row in rows_of(query.partial)}
         awaited = [row.name for row in rows if row.name not in known]
         every = {row.name: row for row in rows} | known  # in the order of the last scores
         part, done, total = query.partial.get("under_way", ("", 1, 1))
         status = f"Scoring {done}/{total}: {part}" if part else ""
-        html = card.scores_html(list(every.values()), awaited=awaited, status=status)
-    elif rows and scored is not None and scored.trials.fingerprint == view.dataset.train.fingerprint:
+        return card.scores_html([*every.values()], awaited=awaited, status=status)
+    scored: PageSpec | None = query.about
+    waits = _describe_wait(view, query)
+    if rows and scored is not None and scored.trials.fingerprint == view.dataset.train.fingerprint:
         other_measure = scored.measure.words if scored.measure != view.spec.measure else ""
         earlier = scored.describe_changes(view.spec) or other_measure or "other settings"
-        meanwhile = "" if view.state.fitting else _describe_wait(view, query)
-        html = card.scores_html(rows, earlier=earlier, meanwhile=meanwhile)
-    else:  # numbers of other data would mislead
-        html = card.scores_html(rows, awaited=[row.name for row in rows], status=_describe_wait(view, query))
-    return CardContent(html, [], query.message)
+        return card.scores_html(rows, earlier=earlier, meanwhile="" if view.state.fitting else waits)
+    # Numbers of other data would mislead.
+    return card.scores_html(rows, awaited=[row.name for row in rows], status=waits)
 
 
 def ask_rival(view: View) -> float | None:
     """Return the held-out score of the other model of Suggest settings with as many states; None while unknown."""
     spec = view.state.spec
-    if not (is_quick(view) and view.settled) or spec is None or spec.choice.name == RIVAL:
+    if spec is None or not is_quick(view) or spec.choice.name == RIVAL:
         return None
     family, fixed = NAMED_MODELS[RIVAL]
-    size = {name: spec.config[name] for name in ("n_states", "n_latent", "seed") if name in spec.config}
-    query = ask_scores(view, "rival", replace(spec, family=family, config={**size, **fixed}, test=None))
+    size = {name: spec.config[name] for name in ("n_states", "n_latent", "seed")}
+    query = ask_scores(view, "rival", replace(spec, family=family, config={**size, **fixed}))
     return float(query.value["elbo_test"]) if query.fresh else None
 
 
@@ -143,31 +115,19 @@ def with_rival(rows: list[Score], bound: float | None) -> list[Score]:
 
 def other_seeds(view: View) -> list[Mapping[str, Any]]:
     """Return the known scores of fits from other seeds; the next one is computed at low priority."""
-    spec, queries, measure = view.state.spec, view.fit.queries, view.spec.measure
-    if not view.settled or spec is None or "seed" not in spec.config:
-        return []
+    spec, measure = view.state.spec, view.spec.measure
     if seeds := view.known_scores.get("seeds"):
         return list(seeds)
     found: list[Mapping[str, Any]] = []
+    if spec is None:
+        return found
     for more in range(1, more_seeds() + 1):
         seed = (int(spec.config["seed"]) + more) % (SEED_RANGE[1] + 1)
-        other = replace(spec, config={**spec.config, "seed": seed}, test=None)
-        question, name = (spec.trials, spec.dataset.test, *measure.options, seed), f"seed-{more}"
-        key = query_key(other.key, measure.scores, question)
-        known = queries.find(name, key)
-        if known is not None:
-            found.append(known)
-            continue
-        if queries.awaited:
-            break
-        # Fitted and scored as two jobs: the same fit may be scored on other held-out trials.
-        fit = queries.ask_fit(f"{name}{FIT}", other)
-        if fit.fresh:
-            model, kept = fit.value.model_bytes, view.dataset.keep
-            fit = queries.ask(name, key, measure.scores, model, *question, kept=kept, priority=Priority.LOW)
-            if fit.fresh:
-                found.append(fit.value)
-        if fit.pending:
+        other = replace(spec, config={**spec.config, "seed": seed})
+        query = ask_scores(view, f"seed-{more}", other, measure.scores, *measure.options, seed)
+        if query.fresh:
+            found.append(query.value)
+        if query.pending:
             break
     return found
 
@@ -195,8 +155,8 @@ def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
 
 def _describe_wait(view: View, query: live.Query) -> str:
     """Return what the scores wait for."""
-    if query.message or query.partial is not None:
+    if query.message:
         return ""
-    if query.queued or query.pending:
+    if query.pending:
         return "Waiting for a free processor." if query.queued else "Scoring the fit and its baselines."
     return "Scores appear when fitting finishes." if view.state.fitting else "No finished fit to score."

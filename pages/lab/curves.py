@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
+from statistics import stdev
+from typing import Any
 
 from gdm_core.analysis.inference import quick_scores
 from gdm_core.engine import Priority
 from gdm_core.errors import GdmError
+from gdm_core.text import MINUS
 from gdm_studio.seeds import more_seeds
 from pages.lab import live
 from pages.lab.live.queries import query_key
@@ -25,9 +28,11 @@ VALUES = {
 }
 AT_ONCE = 3  # questions, to keep all workers busy
 MAX_FIT_S = 3.0  # slower fits would keep a processor busy for long after each change
-NAMES = {"matched_accuracy": "State accuracy", "elbo_test": "Held-out score"}  # the first that is known is drawn
+# Of each score: its name, and the verb of its best values. The first that is known is drawn.
+NAMES = {"matched_accuracy": ("State accuracy", "best"), "elbo_test": ("Held-out score", "predicts best")}
 WAITING = '<div class="gdm-curve"><p>Scores at other values follow in idle time.</p></div>'
 SAME = 0.01  # smaller differences are ignored
+N_SEEDS = 3  # whose spread is chance
 
 
 def is_quick(view: View) -> bool:
@@ -37,83 +42,100 @@ def is_quick(view: View) -> bool:
     return more_seeds() > 0 and not slow and not view.dataset.recordings
 
 
-def ask_scores(view: View, name: str, spec: PageSpec) -> live.Query:
-    """Return the quick scores of another fit of these data, computed as two jobs of low priority."""
-    queries, data = view.fit.queries, (spec.trials, spec.dataset.test)
-    key = query_key(spec.key, quick_scores, data)
+def ask_scores(
+    view: View, name: str, spec: PageSpec, scores: Callable[..., Any] = quick_scores, *options: Any
+) -> live.Query:
+    """Return scores of another fit, computed as two jobs of low priority when the page waits for nothing else."""
+    queries, question = view.fit.queries, (spec.trials, spec.dataset.test, *options)
+    key = query_key(spec.key, scores, question)
     if (known := queries.find(name, key)) is not None:
         return live.Query(known, fresh=True)
-    fit = queries.ask_fit(f"{name}-fit", spec)
+    if queries.awaited:
+        return live.Query(pending=True)
+    # Not one job: the same fit may be scored on other held-out trials.
+    fit = queries.ask_fit(f"{name}-fit", replace(spec, test=None))
     if not fit.fresh:
         return fit
     model, kept = fit.value.model_bytes, view.dataset.keep
-    return queries.ask(name, key, quick_scores, model, *data, kept=kept, priority=Priority.LOW)
+    return queries.ask(name, key, scores, model, *question, kept=kept, priority=Priority.LOW)
+
+
+def draw_scores(view: View, make: Callable[[], Mapping[str, Panel]], places: Mapping[str, Any] | None = None) -> None:
+    """Draw panels that are made again whenever scores arrive, without a script run."""
+    queries = view.fit.queries
+    latest: tuple[int, Mapping[str, Panel]] = -1, {}
+
+    def draw(_: live.FitState) -> Mapping[str, Panel]:
+        nonlocal latest
+        queries.collect()
+        if latest[0] != queries.n_news:
+            latest = queries.n_news, make()
+        return latest[1]
+
+    live.draw_panels(view.fit, draw, places)
 
 
 def show_curves(view: View) -> None:
     """Draw the curves of the parameters that have a place below their slider."""
-    places = view.frame.curves
-    latest: tuple[int, dict[str, Panel]] = -1, {}
-
-    def make(_: live.FitState) -> dict[str, Panel]:
-        nonlocal latest
-        view.fit.queries.collect()
-        if latest[0] != view.fit.queries.n_news:
-            panels = by_key(*(Text(_draw(view, name), f"curve-{name}") for name in places))
-            latest = view.fit.queries.n_news, panels
-        return latest[1]
-
-    if places:
-        live.draw_panels(view.fit, make, {f"curve-{name}": place for name, place in places.items()})
+    places = {f"curve-{name}": place for name, place in view.frame.curves.items()}
+    draw_scores(view, lambda: by_key(*(Text(_draw(view, name), f"curve-{name}") for name in view.frame.curves)), places)
 
 
 def _draw(view: View, parameter: str) -> str:
-    """Return the curve as HTML, with the values that are known; ask for the next ones."""
+    """Return the curve as HTML, with the values that are known; ask for the next ones, then for other seeds."""
     if not is_quick(view) or parameter not in view.spec.config:
         return ""
     spec = view.state.spec
     if not view.settled or spec is None:
         return WAITING
-    now, values = float(spec.config[parameter]), VALUES[parameter][1]
-    known: dict[float, Mapping[str, float]] = {}
+    now, seed = float(spec.config[parameter]), int(spec.config["seed"])
+    values = sorted(VALUES[parameter][1], key=lambda value: abs(value - now))
+    known: dict[str, dict[float, Mapping[str, float]]] = {parameter: {}, "seed": {}}
     n_pending = 0
-    for value in sorted(values, key=lambda value: abs(value - now)):
-        other = replace(spec, config={**spec.config, parameter: value}, test=None)
+    for name, value in [*((parameter, value) for value in values), *(("seed", seed + i) for i in range(N_SEEDS))]:
         try:
-            query = ask_scores(view, f"{parameter}-{value}", other)
+            query = ask_scores(view, f"curve-{name}-{value}", replace(spec, config={**spec.config, name: value}))
         except GdmError:  # more states than samples
             continue
         if query.fresh:
-            known[value] = query.value
+            known[name][value] = query.value
         n_pending += query.pending
         if n_pending == AT_ONCE:
             break
-    return curve_html(parameter, known)
+    return curve_html(parameter, known[parameter], [*known["seed"].values()])
 
 
-def curve_html(parameter: str, known: Mapping[float, Mapping[str, float]]) -> str:
-    """Return a bar for each known value, at its place below the slider, and the range in words."""
+def curve_html(
+    parameter: str, known: Mapping[float, Mapping[str, float]], seeds: Sequence[Mapping[str, float]] = ()
+) -> str:
+    """Return a bar for each known value, at its place below the slider, and the range in words.
+
+    seeds   scores of equal settings from several seeds; smaller differences between values say nothing
+    """
     (low, high), _, symbol = VALUES[parameter]
     score = next((name for name in NAMES if all(name in scores for scores in known.values())), "")
     heights = {value: at for value in sorted(known) if math.isfinite(at := known[value].get(score, math.nan))}
     if len(heights) < 2:
         return WAITING
     least, most = min(heights.values()), max(heights.values())
-    best = [value for value in heights if most - heights[value] < SAME]
-    reach = max(most - least, SAME)
+    chance = max(SAME, 2 * stdev([found[score] for found in seeds])) if len(seeds) > 1 else SAME
+    best = [value for value in heights if most - heights[value] < chance]
+    reach = max(most - least, chance)
     bars = "".join(
         f'<i style="left:{100 * (value - low) / (high - low):.1f}%;height:{15 + 85 * (height - least) / reach:.0f}%"'
         f"{' class=best' if value in best else ''}></i>"
         for value, height in heights.items()
     )
+    name, verb = NAMES[score]
     first, *others = (f"{value:g}" for value in best)
-    verdict = f"best at {symbol} {', '.join([first, *others])}"
+    verdict = f": {verb} at {symbol} {', '.join([first, *others])}"
     if len(best) == len(heights):
-        verdict = f"hardly depends on {symbol}"
+        verdict = f": hardly depends on {symbol}"
     elif parameter == "n_states" and others:
-        verdict = f"{symbol} {first} is enough, {', '.join(others)} no better"
-    words = f"{NAMES[score]} {least:.2f} to {most:.2f}: {verdict}"
-    every = ", ".join(f"{symbol} {value:g}: {height:.3f}" for value, height in heights.items())
+        verdict = f": {symbol} {first} is enough, {', '.join(others)} no better"
+    ends = f"{least:.2f} to {most:.2f}".replace("-", MINUS)
+    words = f"{name} {ends}{verdict if len(seeds) > 1 else ''}"
+    every = ", ".join(f"{symbol} {value:g}: {height:.3f}" for value, height in heights.items()).replace("-", MINUS)
     return (
         f'<div class="gdm-curve"><div role="img" aria-label="{escape(every)}">{bars}</div><p>{escape(words)}</p></div>'
     )

@@ -60,7 +60,6 @@ def recording_page(
     view = replace(base, spec=replace(base.spec, measure=measure), index=index, naming=named, rule=rule)
     query = lab.query_scores(view)
     measured = query.value if query.fresh else None
-    rows_of = partial(scores.bout_rows, unit=view.unit)
     with switches:
         shown = lab.choose_filtered(view)
     with page.picture:
@@ -78,7 +77,8 @@ def recording_page(
         TAB: lambda view, here: lab.show_export(view, here, sources=sources or {}),
     }
     lab.show_tabs(view, named_tabs, early=[LABELS, SUGGESTION])
-    if lab.show_scorecard(view, rows_of) and measured is not None:
+    lab.show_scorecard(view, partial(scores.bout_rows, unit=view.unit))
+    if measured is not None:
         with page.card:
             _show_remarks(view, measured)
     if labels.load(labels.key_of(data)).marks.marks:

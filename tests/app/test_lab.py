@@ -148,12 +148,17 @@ def accuracies(*values: float) -> dict[float, dict[str, float]]:
     return {k: {"elbo_test": 1.0, "matched_accuracy": value} for k, value in enumerate(values, start=2)}
 
 
+def bounds(*values: float) -> dict[float, dict[str, float]]:
+    return {k: {"elbo_test": value} for k, value in enumerate(values, start=2)}
+
+
 @pytest.mark.parametrize(
     ("known", "words", "n_best"),
     [
         (accuracies(0.5, 0.9, 0.895), "State accuracy 0.50 to 0.90: K 3 is enough, 4 no better", 2),
         (accuracies(0.9, 0.905), "State accuracy 0.90 to 0.91: hardly depends on K", 2),
-        ({2: {"elbo_test": -3.0}, 3: {"elbo_test": -1.0}}, "Held-out score -3.00 to -1.00: best at K 3", 1),
+        (bounds(-3.0, -1.0), "Held-out score −3.00 to −1.00: predicts best at K 3", 1),
+        (bounds(-3.0, -1.1, -1.0), "Held-out score −3.00 to −1.00: K 3 is enough, 4 no better", 2),
         ({2: {"elbo_test": float("nan")}, 3: {"elbo_test": -1.0}}, "", 0),
         (accuracies(0.9), "", 0),
     ],
@@ -161,9 +166,11 @@ def accuracies(*values: float) -> dict[float, dict[str, float]]:
 def test_curve_marks_all_values_that_are_as_good_as_the_best(known, words, n_best):
     from pages.lab.curves import curve_html
 
-    made = curve_html("n_states", known)
+    seeds = [{"elbo_test": value, "matched_accuracy": 0.9} for value in (-1.0, -1.1, -1.2)]
+    made = curve_html("n_states", known, seeds)
     assert re.findall("<p>(.*)</p>", made) == [words or "Scores at other values follow in idle time."]
     assert made.count("class=best") == n_best
+    assert ":" not in re.findall("<p>(.*)</p>", curve_html("n_states", known))[0], "the spread over seeds is unknown"
 
 
 @pytest.mark.parametrize(("bound", "verdict"), [(None, "beats"), (5.0, "beats"), (7.98, "level"), (9.0, "below")])

@@ -100,7 +100,7 @@ def test_idle_time_fills_curves_and_other_seeds(engine):
         app.run()
     shown = text(app)
     assert shown.count("State accuracy 0") == 2
-    mine = [job for job in engine.jobs if job.name.startswith(("ask-n_states", "ask-temperature", "ask-rival"))]
+    mine = [job for job in engine.jobs if job.name.startswith(("ask-curve", "ask-rival"))]
     assert {job.priority for job in mine} == {Priority.LOW}
 
 
@@ -294,7 +294,7 @@ def test_failed_scores_can_be_retried(engine, monkeypatch):
         app = opened()
     assert WHY in text(app)
     assert live_of(app).poll().status == "fresh"
-    app.button(key="nascar-rescore").click()
+    app.button(key="nascar-again-scores-page").click()
     settled(app.run())
     assert WHY not in text(app)
     assert verdicts(app)
