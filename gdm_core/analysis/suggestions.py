@@ -9,7 +9,6 @@ Scores of blocks are compared pairwise by trimmed means: models that extrapolate
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -41,7 +40,6 @@ MARGIN = 0.1  # nats per sample and channel by which one model must be better to
 STABLE = 0.9  # share of time steps on which two halves agree
 UNSTABLE = 0.7
 SAME = 0.05  # difference in agreement that does not count
-MAX_PICTURE = 2_000  # samples of a probe's states, which pages draw
 MIN_DIFFERENCE = 0.01  # nats per sample: smaller differences do not count against a recommendation
 NUMBERS = {1: "one state", 2: "two states", 3: "three states", 4: "four states", 5: "five states", 6: "six states"}
 
@@ -56,24 +54,16 @@ class Probe:
     setting       family and parameters
     held_out      nats per sample of each block, by the model of the other half
     agreement     share of time steps that the models of both halves assign to the same state, states matched one to one
-    packed        `states` in bytes, as text
     """
 
     model: str
     setting: dict[str, Any]
     held_out: tuple[float, ...]
     agreement: float
-    packed: str = field(default="", repr=False)
 
     @property
     def n_states(self) -> int:
         return int(self.setting["n_states"])
-
-    @property
-    def states(self) -> npt.NDArray[np.float32]:
-        """Soft states [t, K] of all data, from the model of one half; every `picture_stride`-th sample."""
-        shares = np.frombuffer(base64.b64decode(self.packed), np.uint8).reshape(-1, self.n_states)
-        return np.divide(shares, 255, dtype=np.float32)
 
     @property
     def mean(self) -> float:
@@ -127,11 +117,6 @@ def thinned(trials: Trials, most: int) -> Trials:
     return Trials(parts, f"{trials.name}, {len(parts)} stretches")
 
 
-def picture_stride(n_samples: int) -> int:
-    """Return the distance between samples of `Probe.states`."""
-    return -(-n_samples // MAX_PICTURE)
-
-
 def halves(trials: Trials) -> tuple[Trials, Trials]:
     """Split trials into alternating blocks of time, or many trials into alternating trials."""
     if len(trials) >= MANY_TRIALS:
@@ -174,10 +159,8 @@ def probe(
             scores.append([models[-1].score(block) for block in other])
         soft = [np.concatenate(model.predict_proba(trials)) for model in models]
     held_out = [score for pair in zip_longest(*scores[::-1]) for score in pair if score is not None]  # in time order
-    rounded = np.rint(255 * np.nan_to_num(soft[0][:: picture_stride(trials.n_samples)])).astype(np.uint8)
     agreement = matched_accuracy(*(states.argmax(axis=1) for states in soft))
-    packed = base64.b64encode(rounded.tobytes()).decode("ascii")
-    yield asdict(Probe(model, dict(setting), tuple(held_out), agreement, packed))
+    yield asdict(Probe(model, dict(setting), tuple(held_out), agreement))
 
 
 # ---- comparing ------------------------------------------------------------------------------------------------------

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from html import escape
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
-from gdm_core.analysis.matching import share_columns, to_columns
-from gdm_core.analysis.suggestions import Probe, held_out_scores, picture_stride
-from gdm_core.arrays import Array
+from gdm_core.analysis.suggestions import Probe, held_out_scores
 from gdm_core.engine.job import Bulk
 from gdm_core.engine.suggest import MODELS, Suggestion, SuggestQuestion, SuggestView
 from gdm_core.models.registry import TITLES
 from gdm_core.text import plural
 from gdm_core.trials import Trials
-from gdm_studio.plot import figures, palette
+from gdm_studio.plot import figures
 from pages.lab import live
 from pages.lab.decoded import Decoded
 from pages.lab.live.background import show_progress
 from pages.lab.time_scale import recommend
 from pages.lab.view import View
 from pages.ui import model_controls, shell
-from pages.ui.images import strip_image, track_image
 from pages.ui.plot import plot
 
 MOST_KEPT = 4  # suggestions per page
-PICTURED = range(2, 9)  # numbers of states
 NONE_FOUND = "No settings could be suggested"
 ONE_STATE = "One state fits best, so there is nothing to apply."
 Search = tuple[SuggestQuestion, Bulk[SuggestView]]
@@ -83,7 +78,10 @@ def show_suggestion(view: View, reading: Decoded) -> None:
         if view.dataset.recorded:
             recommend(view.dataset.train, view.dataset.unit, "suggest-time-scale")
         show_progress("suggest-progress", job, found.suggestion is not None or bool(found.message))
-    _show_result(view, question, found)
+    if found.suggestion is not None:
+        show_verdict(found.suggestion)
+    elif len({probe.n_states for probe in found.probes}) > 1:
+        _show_probes(found.probes, held_out_scores(found.probes))
     if found.message:
         shell.error(NONE_FOUND, found.message, retry=f"suggest-again-{view.page}", again=forget)
 
@@ -146,65 +144,6 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, Search]) -> No
             kept.pop(next(iter(kept)))[1].cancel()
 
     shell.begin_button("Suggest settings", begin, NONE_FOUND, type="primary", key=f"suggest-{view.page}")
-
-
-def _show_result(view: View, question: SuggestQuestion, found: SuggestView) -> None:
-    """Show the states of each K, then the recommendation or the scores so far."""
-    if found.suggestion is not None:
-        best = found.suggestion.verdict
-        _show_pictures(view, question, [probe for probe in best.probes if probe.model == best.model], best.n_states)
-        show_verdict(found.suggestion)
-    elif len({probe.n_states for probe in found.probes}) > 1:
-        name = question.models[0]
-        _show_pictures(view, question, [probe for probe in found.probes if probe.model == name])
-        _show_probes(found.probes, held_out_scores(found.probes))
-
-
-def _show_pictures(view: View, question: SuggestQuestion, probes: Sequence[Probe], chosen: int | None = None) -> None:
-    """Show the states of each K as a track, or as a strip, with the chosen K marked."""
-    shown = sorted((probe for probe in probes if probe.n_states in PICTURED), key=lambda probe: probe.n_states)
-    if not shown:
-        return
-    data = question.read
-    stride = picture_stride(data.n_samples)
-    position = data[0].position
-    path = None if position is None or view.dataset.recorded or data is not question.trials else position[::stride]
-    current = _current_states(view, data, stride)
-    pictures = [
-        _picture(probe, states, path, probe.n_states == chosen)
-        for probe, states in zip(shown, share_colours(shown, chosen, current), strict=True)
-    ]
-    title = escape(TITLES[shown[0].model])
-    with shell.panel("suggest-pictures", f"Array by K, {title}"):
-        st.html(f'<div class="gdm-tries{" strips" * (path is None)}">{"".join(pictures)}</div>')
-        shell.quiet("Matching states share a colour. Mixed colours: several states at once.")
-
-
-def _picture(probe: Probe, states: Array, path: Array | None, is_chosen: bool) -> str:
-    """Return the path or the strip of one K as HTML."""
-    title = f"K = {probe.n_states}"
-    image = strip_image(states, title) if path is None else track_image(path, states[: len(path)], title, thickness=7)
-    words, kind = (f"<b>{title}, recommended</b>", "chosen") if is_chosen else (title, "")
-    return f'<figure class="{kind}">{image}<figcaption>{words}</figcaption></figure>'
-
-
-def _current_states(view: View, data: Trials, stride: int) -> Array | None:
-    """Return the displayed states of these data in the order of colours, None if there are none."""
-    state = view.state
-    if not state.states or state.spec is None or state.spec.trials.fingerprint != data.fingerprint:
-        return None
-    return np.concatenate(state.states)[::stride]
-
-
-def share_colours(probes: Sequence[Probe], chosen: int | None, current: Array | None) -> list[Array]:
-    """Return the states of each probe in shared columns: of the current fit, else of the chosen probe."""
-    rows = [probe.states for probe in probes]
-    nearest = sorted(range(len(rows)), key=lambda i: abs(probes[i].n_states - (chosen or probes[0].n_states)))
-    first = [] if current is None else [current]
-    columns = share_columns([*first, *(rows[i] for i in nearest)], palette.MAX_STATES)
-    n_columns = 1 + max(int(mine.max()) for mine in columns)
-    by_probe = dict(zip(nearest, columns[len(first) :], strict=True))
-    return [to_columns(states, by_probe[i], n_columns) for i, states in enumerate(rows)]
 
 
 def show_verdict(suggestion: Suggestion) -> None:

@@ -1,17 +1,12 @@
 """Suggested settings: computing, explaining and applying them."""
 
-import base64
-import re
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import pytest
 
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.errors import FitError
-from pages.lab.suggest import share_colours
-from tests.support.drawn import pieces
 from tests.support.nascar_page import opened, settled, text
 from tests.support.page import pressed
 from tests.support.sliders import slider
@@ -26,10 +21,7 @@ def made_up(model: str, setting: dict[str, Any], trials: Any, seeds: Any) -> dic
     """Return a probe in which three states are best, or the sticky AR-HMM if it is ahead."""
     mean = LEVEL.get(setting["n_states"], 25.0) + AHEAD[model]
     held_out = tuple(mean + 0.01 * i for i in range(10))
-    n_states = setting["n_states"]
-    hard = 255 * np.eye(n_states, dtype=np.uint8)[np.arange(trials.n_samples) // 50 % n_states]
-    packed = base64.b64encode(hard.tobytes()).decode("ascii")
-    return asdict(Probe(model, dict(setting), held_out, REPEATABLE[model] / max(1, n_states - 2), packed=packed))
+    return asdict(Probe(model, dict(setting), held_out, REPEATABLE[model] / max(1, setting["n_states"] - 2)))
 
 
 @pytest.fixture
@@ -81,27 +73,3 @@ def test_single_state_offers_nothing_to_apply(engine, monkeypatch):
     app = pressed(app.run(), "Suggest settings").run()
     assert app.markdown, "the suggestion is explained"
     assert "Apply settings" not in [each.label for each in app.button]
-
-
-def test_every_number_of_states_has_a_picture(engine, probes):
-    app = settled(pressed(opened(view="Suggest settings"), "Suggest settings"))
-    (pictures,) = [part for part in pieces(app) if '<div class="gdm-tries' in part]
-    assert re.findall(r"K = \d", re.sub(r'alt="[^"]*"', "", pictures)) == [f"K = {k}" for k in range(2, 9)]
-    assert re.findall(r"<b>(.*?)</b>", pictures) == ["K = 3, recommended"]
-
-
-def test_matching_states_of_each_k_share_a_colour():
-    labels = np.arange(600) // 20 % 4
-    four, two = np.eye(4, dtype=np.uint8)[labels], np.eye(2, dtype=np.uint8)[np.minimum(labels, 1)]
-    merged = np.stack([labels == 2, labels != 2], axis=1)
-
-    def made_of(hard):
-        packed = base64.b64encode((255 * hard.astype(np.uint8)).tobytes()).decode("ascii")
-        return Probe("gdm", {"n_states": hard.shape[1]}, (0.0,), 1.0, packed=packed)
-
-    tried = [made_of(two), made_of(merged), made_of(four[:, [3, 1, 0, 2]])]
-    current = four.astype(np.float32)
-    shown = [states.argmax(axis=1) for states in share_colours(tried, 4, current)]
-    np.testing.assert_array_equal(shown[2], labels)
-    np.testing.assert_array_equal(shown[0][labels == 0], 0)
-    np.testing.assert_array_equal(shown[1][labels == 2], 2)
