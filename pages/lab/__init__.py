@@ -1,17 +1,6 @@
 """Shared parts of pages with a fit: fit, view, tabs, card and export. A page adds its data, picture and scores.
 
-A complete lab page (like tests/support/pendulum_page.py; docs/architecture.md explains the order of calls):
-
-    frame = shell.frame("pendulum", title="Pendulum")
-    with frame.controls:
-        data = lab.Dataset("two pendulums", train, test, Recipe([...], [...]))    # trials, and code that recreates them
-        choice = model_controls.choose((train.n_samples, 2))
-    view = lab.begin(frame, data, choice)                   # requests the fit and returns at once
-    lab.picture(view, lambda now: draw(view.read(now)))     # drawn now, and repeatedly while the fit runs
-    lab.show_scorecard(view, rows_of)                       # scores next to their baselines
-    lab.show_tabs(view, {"Shares": lab.show_shares, "Prediction": lab.show_prediction,
-                    "Export": lambda view, reading: lab.show_export(view, reading, my_figures)})
-    lab.end(view)                                           # address, footer; the last line
+docs/change.md lists what a page provides; tests/support/pendulum_page.py is a complete one.
 
 view.read(now) returns one trial with its states (`states` in the order of colours, `state` for plot(), `note` for the caption).
 view.query(name, function, ...) calls a function of the library with the fitted model on a worker.

@@ -104,10 +104,6 @@ class Dataset:
         ends = [trial.start_seconds + trial.n_samples / trial.rate_hz for trial in self.trials]
         return unit_for(max(ends) - min(trial.start_seconds for trial in self.trials), self.unit)
 
-    def step(self, trial: Trial) -> float:
-        """Return the length of a sample in `unit`; 1 for samples without a time."""
-        return 1.0 / trial.rate_hz
-
     @cached_property
     def fitted_recordings(self) -> Trials:
         """Recordings of the training trials."""

@@ -86,11 +86,8 @@ def show_card(card: str, name: str, stem: str) -> None:
 
 
 def _choose() -> None:
-    choose(whole(str((st.session_state.get("explain-listener") or {}).get("state") or "")))
-
-
-def choose(number: int | None) -> None:
-    """Explain a state by its number; None, of an invalid message, changes nothing."""
+    """Explain the clicked state; an invalid message changes nothing."""
+    number = whole(str((st.session_state.get("explain-listener") or {}).get("state") or ""))
     if number is not None:
         settings.change(CHOSEN, str(number))
 
@@ -99,7 +96,7 @@ def choose_bar(reading: Decoded, point: Any) -> None:
     """Explain the state of a clicked bar of its usage."""
     row = point.get("y") if isinstance(point, Mapping) else None
     if isinstance(row, int | float) and row in range(len(reading.used)):
-        choose(reading.naming.numbers[reading.used[int(row)]])
+        settings.change(CHOSEN, str(reading.naming.numbers[reading.used[int(row)]]))
 
 
 def draw_card(view: View, reading: Decoded, column: int) -> str:

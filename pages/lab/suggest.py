@@ -64,16 +64,14 @@ def show_suggestion(view: View, reading: Decoded) -> None:
 
         right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch", on_click=stop)
     if (best := found.suggestion) is not None:
-        with right:
-            other = best.verdict.alternative
-            if best.settings["n_states"] < model_controls.K_RANGE[0]:
-                st.caption(ONE_STATE)
-            else:
-                label = "Apply settings" if other is None else name_setting(best.model, best.settings)
-                apply_button(view.choice, best.model, best.settings, f"suggest-apply-{view.page}", label)
-            if other is not None and other.n_states >= model_controls.K_RANGE[0]:
-                label = name_setting(other.model, other.setting)
-                apply_button(view.choice, other.model, other.setting, f"suggest-other-{view.page}", label)
+        offers = list_offers(best)
+        for key, (model, setting) in zip(("apply", "other"), offers, strict=False):
+            with right:
+                if setting["n_states"] >= model_controls.K_RANGE[0]:
+                    label = f"Use {TITLES[model]}, K = {setting['n_states']}" if offers[1:] else "Apply settings"
+                    apply_button(view.choice, model, setting, f"suggest-{key}-{view.page}", label)
+                elif key == "apply":
+                    st.caption(ONE_STATE)
     with left:
         if view.dataset.recorded:
             recommend(view.dataset.train, view.dataset.unit, "suggest-time-scale")
@@ -104,14 +102,13 @@ def _is_applied(search: Search, view: View) -> bool:
     suggestion = job.read().suggestion
     if suggestion is None or question.trials.fingerprint != view.dataset.train.fingerprint:
         return False
-    offered = [(suggestion.model, suggestion.settings)]
-    if (other := suggestion.verdict.alternative) is not None:
-        offered.append((other.model, other.setting))
-    return any(model_controls.are_set(view.choice, model, settings) for model, settings in offered)
+    return any(model_controls.are_set(view.choice, *offer) for offer in list_offers(suggestion))
 
 
-def name_setting(model: str, setting: Mapping[str, Any]) -> str:
-    return f"Use {TITLES[model]}, K = {setting['n_states']}"
+def list_offers(suggestion: Suggestion) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the recommended model and settings, and those of another model that predicts better, if any."""
+    other = suggestion.verdict.alternative
+    return [(suggestion.model, suggestion.settings), *([] if other is None else [(other.model, other.setting)])]
 
 
 def apply_button(

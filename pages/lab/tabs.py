@@ -11,17 +11,15 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis.envelopes import Envelope, envelope, plane_map
+from gdm_core.analysis.envelopes import envelope, plane_map
 from gdm_core.analysis.tables import harmless
 from gdm_core.text import format_percent, plural
-from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from pages.lab import explain, live
 from pages.lab import figures as made
 from pages.lab.dataset import rule_words
 from pages.lab.decoded import Decoded
 from pages.lab.export import trial_bouts
-from pages.lab.live.state import State
 from pages.lab.view import View
 from pages.ui import shell
 from pages.ui.controls import one_of, slide, switch, tabs
@@ -147,8 +145,7 @@ def show_prediction(view: View, reading: Decoded) -> None:
     )
     with shell.panel("envelope"):
         if answer.value is not None:  # an earlier prediction stays
-            state = reading.state if answer.fresh else "stale"
-            _show_envelope(view, answer.value, answer.about[0], channel, state, reading.timing)
+            _show_envelope(view, reading, answer, channel)
         if not live.show_failure(view.fit, answer, "The prediction failed") and answer.value is None:
             coming("envelope", "Computing the prediction.")
 
@@ -168,20 +165,18 @@ def _choose_origin(view: View, reading: Decoded) -> int:
     return min(max(round((seconds - begin) / step), 0), last)
 
 
-def _show_envelope(
-    view: View, found: Envelope, trial: Trial, channel: str, state: State, timing: Mapping[str, Any]
-) -> None:
-    index, name = (
-        trial.channels.index(channel) if channel in trial.channels else 0,
-        view.dataset.called.get(channel, ""),
-    )
+def _show_envelope(view: View, reading: Decoded, answer: live.Query, channel: str) -> None:
+    """Draw a prediction, which may be of an earlier trial, and describe its coverage."""
+    found, trial = answer.value, answer.about[0]
+    index = trial.channels.index(channel) if channel in trial.channels else 0
+    name = view.dataset.called.get(channel, "")
     drawn = view.state.memoize(
         ("envelope", view.index),
-        lambda: made.prediction(found, trial, index, name=name, **timing),
+        lambda: made.prediction(found, trial, index, name=name, **reading.timing),
         inputs=(found, trial),
         settings=index,
     )
-    plot(drawn, key="envelope", state=state)
+    plot(drawn, key="envelope", state=reading.state if answer.fresh else "stale")
     half, nine_tenths = (format_percent(float(share[-1]), 1) for share in (found.half, found.nine_tenths))
     shell.quiet(
         f"Coverage {plural(len(found.mean), 'step')} ahead, all channels of {trial.name}: {nine_tenths} for the 90% interval, "

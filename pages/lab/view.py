@@ -41,7 +41,6 @@ class View:
     spec        the fit that the controls describe
     fit, state  the visitor's fit and its state
     precise     float states of all trials for files, in place of 8-bit ones
-    number      name of the settings in `spec`
     index       number of the displayed trial, training trials first
     naming      names, mergers and colours of states, chosen by the user
     rule        how states become bouts
@@ -53,7 +52,6 @@ class View:
     fit: live.FitSession
     state: live.FitState
     precise: InferredStates | None = None
-    number: str = ""
     index: int = 0
     naming: StateNames | None = None
     rule: BoutRule = field(default_factory=BoutRule)
@@ -70,11 +68,6 @@ class View:
     @property
     def choice(self) -> Choice:
         return self.spec.choice
-
-    @property
-    def n_states(self) -> int:
-        """Number of states of the displayed fit, or else of the requested one."""
-        return (self.state.spec or self.spec).n_states
 
     @property
     def trial(self) -> Trial:
@@ -106,15 +99,10 @@ class View:
         return "" if spec is None or self.state.status != "fresh" else spec.number
 
     @property
-    def current(self) -> bool:
-        """Return whether the picture shows the current settings."""
-        return self.made_for == self.number
-
-    @property
     def known_scores(self) -> Mapping[str, Any]:
         """Scores of a precomputed result ("scores", and "seeds" of more fits), {} unless the page measures the same."""
         result, spec = self.state.result, self.spec
-        if result is None or not self.current or not result.has_states(spec.test):
+        if result is None or self.made_for != spec.number or not result.has_states(spec.test):
             return {}
         return result.scores if tuple(result.scores.get("options", ())) == spec.measure.options else {}
 
@@ -128,27 +116,16 @@ class View:
 
         Training trials have states from the first snapshot on, which is thinned; held-out trials at the end of the fit.
         """
-        now, trial = now or self.state, self.trial
-        seen: dict[str, Any] = {"trial": trial, "unit": self.unit, "words": self.dataset.words}
-        filtered = self.filtered
-        if filtered is not None and filtered.fresh and now.result is not None and now.result is self.state.result:
-            past = filtered.value
-            states = now.memoize(("filtered", self.index), lambda: in_order((past,), now.order)[0], inputs=(past,))
-            named = self.name_states(now, ("filtered", self.index), states)
-            note = PAST_ONLY if self.rule.plain else f"{PAST_ONLY} Smoothing bouts still looks ahead."
-            smoothed = self._find_states(now)
-            if smoothed is not None:
-                mine = named["states"]
-                others = self.name_states(now, ("smoothed", self.index), smoothed)["states"]
-                compare = partial(mark_differences, mine, others)
-                seen["differs"], share = now.memoize(("differs", self.index), compare, inputs=(mine, others))
-                note = (
-                    f"{note} The strongest state differs from the smoothed one at {format_percent(share)} of samples."
-                )
-            return Decoded(state=now.status, origin=now.origin, note=note, **named, **seen)
-        found = self._find_states(now)
+        now = now or self.state
+        seen: dict[str, Any] = {"trial": self.trial, "unit": self.unit, "words": self.dataset.words}
+        found, filtered = self._find_states(now), self.filtered
         if found is not None:
             named = self.name_states(now, self.index, found)
+            if filtered is not None and filtered.fresh and now.result is self.state.result:
+                past, key, smoothed = filtered.value, ("filtered", self.index), named["states"]
+                soft = now.memoize(key, lambda: in_order((past,), now.order)[0], inputs=(past,))
+                named = self.name_states(now, key, soft)
+                seen |= _compare_filtered(now, self.index, named["states"], smoothed, self.rule)
             return Decoded(state=now.status, origin=now.origin, **named, **seen)
         title, note = self._explain_missing(now)
         earlier = self.fit.last
@@ -262,16 +239,22 @@ class View:
         return self.query("calibrated", calibrate, spec.trials, wait_s=wait_s)
 
 
+def _compare_filtered(now: live.FitState, index: int, mine: Array, smoothed: Array, rule: BoutRule) -> dict[str, Any]:
+    """Return the fields of a `Decoded` that say where filtered states differ from smoothed ones."""
+    compare = partial(mark_differences, mine, smoothed)
+    differs, share = now.memoize(("differs", index), compare, inputs=(mine, smoothed))
+    note = PAST_ONLY if rule.plain else f"{PAST_ONLY} Smoothing bouts still looks ahead."
+    note += f" The strongest state differs from the smoothed one at {format_percent(share)} of samples."
+    return {"differs": differs, "note": note}
+
+
 # ---- the script of a page -------------------------------------------------------------------------------------
 def begin(frame: Frame, dataset: Dataset, choice: Choice) -> View:
     """Request the fit that the controls describe, show it in the header, and return the page's view."""
     spec = PageSpec.from_choice(dataset, choice)
     fit = live.open_fit(frame.folder, spec)
-    state = fit.poll()
-    view = View(frame, spec, fit, state, number=spec.number)
-    facts = [("model", choice.label), *choice.facts]
-    frame.header(dataset.about, facts, wanted=spec.number)
-    return view
+    frame.header(dataset.about, [("model", choice.label), *choice.facts], wanted=spec.number)
+    return View(frame, spec, fit, fit.poll())
 
 
 def choose_filtered(view: View) -> View:

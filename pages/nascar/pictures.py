@@ -125,7 +125,7 @@ def _draw_once(view: View, name: str, draw: Callable[[], Figure]) -> Figure:
 
 def make_preview(view: View) -> preview_figures.SliderPreview:
     """Return what the browser draws while a slider is dragged."""
-    row = preview_figures.strips({"inferred": "states"}, view.dataset.step(view.trial))
+    row = preview_figures.strips({"inferred": "states"}, 1 / view.trial.rate_hz)
     n_channels = min(SHOWN_CHANNELS, view.trial.n_channels)
     part = "states" if view.trial.position is not None else "channels"
 
