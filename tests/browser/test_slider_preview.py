@@ -19,11 +19,11 @@ from tests.support import plot_probe
 from tests.support.formula1_page import one_lap
 
 OVER = """
-async ({ part, values, mixing, colours, value, how }) => {
+async ({ part, values, mixing, colours, value, how, stride }) => {
   const { decode, statesAt } = await import("MODULES/colours.js");
   const { drawStates } = await import("MODULES/states_canvas.js");
   const states = statesAt({ ...part, states: decode(part.states) }, values, value);
-  const drawn = drawStates(window.gdmTest.places[0].gdmView, how, () => ({ states, mixing, stride: 1 }), colours);
+  const drawn = drawStates(window.gdmTest.places[0].gdmView, how, () => ({ states, mixing, stride }), colours);
   return { drawn, states: [...states] };
 }
 """
@@ -85,7 +85,12 @@ def _picture(page: Page) -> np.ndarray:
 OFF = {"strips": 40}  # largest difference of a pixel, of 255
 # Share of pixels that differ by more than 8 of 255, since Plotly and the canvas smooth edges differently.
 MANY = {"every sample": 0.03, "shares": 0.025}
-KINDS = ["track", "strips", *(pytest.param(kind, marks=pytest.mark.bulk) for kind in ("shares", "every sample"))]
+KINDS = [
+    "track",
+    "long track",
+    "strips",
+    *(pytest.param(kind, marks=pytest.mark.bulk) for kind in ("shares", "every sample")),
+]
 N_STATES = 5
 
 
@@ -93,19 +98,20 @@ N_STATES = 5
 def test_canvas_looks_like_the_figure_of_the_server(shared, what):
     page = shared("/playground").ready()
     values = [0.1, 0.2, 0.4, 0.8]
-    n = 2_600 if what == "every sample" else 400
+    n, stride = {"every sample": (2_600, 1), "long track": (6_000, 2)}.get(what, (400, 1))
     angle = np.linspace(0, 6, n)
     where = np.column_stack([2 * np.cos(angle), np.sin(angle)]).astype(np.float32)
     even = np.full((n, N_STATES), 1 / N_STATES, np.float32)
     ring = Circuit("Ring", where, 10.0, (), ())
     how = {
         "track": preview_figures.track("it"),
+        "long track": preview_figures.track("it"),
         "shares": preview_figures.areas("it"),
         "every sample": preview_figures.places("it", where, dot=circuit_map.DOT),
     }.get(what, preview_figures.strips({"inferred": "it"}, 1.0))
 
     def figure(states: np.ndarray) -> figures.Figure:
-        if what == "track":
+        if "track" in what:
             return figures.track(where, states, dots=where + 0.05, labels=[(0.0, 0.0, "T1")])
         if what == "shares":
             shares = figures.proportions(states)
@@ -121,11 +127,13 @@ def test_canvas_looks_like_the_figure_of_the_server(shared, what):
         return _picture(page)
 
     sweep = np.rint(255 * np.stack([_soft(n, N_STATES, tau) for tau in values])).astype(np.uint8)
-    levels = {"dtype": "u1", "bdata": typed(sweep.ravel(), "u1")["bdata"]}
+    shown = sweep[:, ::stride]
+    levels = {"dtype": "u1", "bdata": typed(shown.ravel(), "u1")["bdata"]}
     given = {
         "how": how,
         "values": values,
-        "part": {"shape": list(sweep.shape), "states": levels},
+        "stride": stride,
+        "part": {"shape": list(shown.shape), "states": levels},
         "mixing": palette.mixing_constants(N_STATES),
         "colours": palette.colours(N_STATES),
     }
@@ -134,7 +142,7 @@ def test_canvas_looks_like_the_figure_of_the_server(shared, what):
         before = show(_soft(n, N_STATES, 0.1))
         over = page.evaluate(OVER.replace("MODULES", component.route()), given | {"value": value})
         assert over["drawn"]
-        np.testing.assert_allclose(np.array(over["states"]).reshape(n, N_STATES), exact, atol=1e-4)
+        np.testing.assert_allclose(np.array(over["states"]).reshape(-1, N_STATES), exact[::stride], atol=1e-4)
         ours = _picture(page)
         servers = show(exact)
         assert np.abs(before - servers).max() > 50

@@ -36,7 +36,7 @@ def all_figures() -> dict[str, figures.Figure]:
     plane = np.random.default_rng(0).dirichlet(np.ones(4), (12, 12))
     kl = gumbel.sampled_kl(np.array([1.0, 0, 0]), np.zeros(3), np.array([0.5, 1.0]), 500, 0)
     return {
-        "track": figures.track(where, states, labels=[(0, 0, "T1")], ghost=where),
+        "track": figures.track(where, states, labels=[(0, 0, "T1")]),
         "channels": figures.channels(where, states, names=["x", "y"]),
         "strips": figures.state_strips({"a": states, "b": figures.one_hot([-1, 0, 1], 3)}),
         "proportions": figures.proportions(states),
@@ -100,8 +100,6 @@ def test_track_draws_every_sample_once():
     for_mouse = next(t for t in figure["data"] if "customdata" in t)
     assert for_mouse["line"]["color"] == "$clear"
     assert len(untyped(for_mouse["customdata"])) == len(where)
-    long = figures.track(*_scene(6_000))["data"]
-    assert {t["type"] for t in long if t["mode"] == "lines"} == {"scattergl"}
 
 
 def test_channels_are_separate_lines_of_one_colour_a_state():

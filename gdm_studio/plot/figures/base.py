@@ -19,7 +19,7 @@ _CODES = {"f4": np.float32, "f8": np.float64, "u1": np.uint8, "u2": np.uint16, "
 class Figure(TypedDict):
     """Plotly traces and layout, a caption and an alternative text.
 
-    cursor  maps time to a point of the figure, which synchronises the cursors of a group of figures
+    cursor  maps time to a point of the figure, or of its first trace, which synchronises the cursors of a group of figures
     widths  variants for wider figures, the narrowest first: {"least": pixels, "height": pixels, "layout": differences}
     """
 

@@ -24,7 +24,6 @@ from gdm_studio.plot.figures.base import (
     names_of,
     narrow_and_wide,
     note,
-    path_cursor,
     plane,
     points,
     rows_axis,
@@ -33,7 +32,6 @@ from gdm_studio.plot.figures.base import (
 )
 from gdm_studio.plot.figures.states import top_two
 
-WEBGL_ABOVE = 4_000  # segments; below, SVG is sharper and faster
 WIDEST = 1_200  # pixels of a figure
 COLOURS = 40
 MOST_DOTS = 1_500
@@ -74,29 +72,10 @@ def _dot_shapes(places: npt.NDArray[np.float32], size: float) -> Dict:
     return BELOW | {"path": path, "fillcolor": "$faint", "opacity": 0.55, "line": {"width": 0}}
 
 
-def _line_traces(
-    x: npt.NDArray[Any],
-    y: npt.NDArray[Any],
-    hover: npt.NDArray[np.uint16],
-    visits: list[tuple[str, npt.NDArray[np.int64]]],
-    width: float,
-    hover_text: str,
-) -> list[Dict]:
-    """Return one WebGL trace per colour, the fastest way to draw a long path."""
-    return [
-        points(
-            "lines", np.where(visit < 0, np.nan, x[visit]), np.where(visit < 0, np.nan, y[visit]), hover_text, type="scattergl",
-            customdata=typed(hover[visit], "u2" if hover.shape[1] > 2 else "u1"), line={"color": colour, "width": width},
-            connectgaps=False,
-        )
-        for colour, visit in visits
-    ]  # fmt: skip
-
-
 def _line_shape(
     x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int64], colour: str, width: float
 ) -> Dict:
-    """Return the pieces of a path in one colour as a shape, faster than a trace."""
+    """Return the pieces of a path in one colour as a shape, faster than a trace or WebGL."""
     known = np.isfinite(x) & np.isfinite(y)
     span = max(float(np.ptp(x[known])), float(np.ptp(y[known])), 1e-12) if known.any() else 1.0
     digits = max(0, 4 - int(np.floor(np.log10(span))))  # 1/10,000 of the path is less than a pixel
@@ -123,7 +102,6 @@ def track(
     height: int = 440,
     start: float = 0.0,
     step: float = 1.0,
-    ghost: npt.ArrayLike | None = None,
     dots: npt.ArrayLike | None = None,
     moment: str = "sample %{customdata[0]}",
     caption: str = "The path in the mixed colours of its soft states; muted where several states share the time step.",
@@ -133,7 +111,6 @@ def track(
     labels       (x, y, text), such as corner numbers
     badges       further Plotly annotations in data coordinates
     start, step  time of the first sample and between samples, for the cursor of the group
-    ghost        [M, 2] another path, drawn below in grey
     dots         [M, 2] positions, drawn below in grey
     moment       hover template of a sample of a short path
     """
@@ -141,7 +118,6 @@ def track(
     if where.ndim != 2 or where.shape[1] != 2 or soft.ndim != 2 or len(where) != len(soft):
         raise DataError(f"A track needs positions [T, 2] and states [T, K]; got {where.shape} and {soft.shape}.")
     x, y = where.T
-    gl = len(x) - 1 > WEBGL_ABOVE
     buckets = palette.quantise(soft, limit=COLOURS)
     rich = len(x) <= RICH_HOVER_BELOW
     strongest = top_two(soft)[:, : 4 if rich and soft.shape[1] > 1 else 2]
@@ -154,19 +130,11 @@ def track(
         text += " · S%{customdata[3]} %{customdata[4]}%"
     hover_text = (f"{moment}<br>" if rich else "") + text
     visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False) if len(v)]
-    beneath = None if ghost is None else np.asarray(ghost, np.float32)
-    if gl:
-        traces, shapes = _line_traces(x, y, hover, visits, width, hover_text), []
-        if beneath is not None:
-            grey = {"color": "$line", "width": width * 2.2}
-            traces.insert(0, points("lines", *beneath.T, type="scattergl", line=grey))
-    else:
-        shapes = [_line_shape(x, y, visit, colour, width) for colour, visit in visits]
-        if beneath is not None:
-            shapes.insert(0, _line_shape(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
-        # Shapes have no hover, so an invisible trace of the whole path provides it.
-        invisible = {"color": "$clear", "width": width, "simplify": False}
-        traces = [points("lines", x, y, hover_text, customdata=typed(hover, "u2"), line=invisible, connectgaps=False)]
+    shapes = [_line_shape(x, y, visit, colour, width) for colour, visit in visits]
+    # Shapes have no hover, so an invisible trace of the whole path provides it.
+    invisible = {"color": "$clear", "width": width, "simplify": False}
+    code = "u2" if rich else "u1"
+    traces = [points("lines", x, y, hover_text, customdata=typed(hover, code), line=invisible, connectgaps=False)]
     extent = where if dots is None else np.concatenate([where, np.asarray(dots, np.float32)])
     if dots is not None:
         shapes.insert(0, _dot_shapes(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(extent, axis=0)))))
@@ -181,7 +149,7 @@ def track(
     most = ", ".join(f"{titles[k]} {usage[k]:.0%}" for k in top)
     alt = f"{title or 'Path'} of {len(x)} samples in the colours of {soft.shape[1]} states. Most used: {most}."
     place: Dict = {"annotations": [*marks, *badges], "margin": {"l": 4, "r": 4, "t": 24 if title else 4, "b": 4}}
-    moments = path_cursor(x, y, start, step)
+    moments: Dict = {"kind": "path", "start": float(start), "step": float(step)}
     made = figure(traces, caption, alt, height, cursor=moments, shapes=shapes, **place, **plane())
     return made | {"widths": _heights(extent, height)}
 

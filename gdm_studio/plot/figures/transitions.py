@@ -87,8 +87,7 @@ def transition_map(
     if path is not None:
         where = np.asarray(path, np.float32)
         moments = path_cursor(where[:, 0], where[:, 1], start, step)
-        kind, line = "scattergl" if len(where) > 4000 else "scatter", {"color": "$ink", "width": THIN}
-        traces.append(points("lines", *where.T, type=kind, line=line, opacity=0.45))
+        traces.append(points("lines", *where.T, line={"color": "$ink", "width": THIN}, opacity=0.45))
     alt = f"Map of the most probable of {n_states} states over the plane."
     labels = _labels_in_regions(x, y, winner, names_of(n_states))
     return figure(traces, caption, alt, 380, phone_height=300, cursor=moments, annotations=labels, **plane())

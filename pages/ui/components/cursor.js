@@ -37,7 +37,7 @@ function timeAt(view, { clientX, clientY }) {
   const [left, top] = [clientX - box.left, clientY - box.top];
   if (!isWithin(left, frame.x) || !frame.panels.some((panel) => isWithin(top, panel))) return null;
   if (spec.kind === "time") return frame.x.value(left);
-  const [x, y] = pathOf(spec);
+  const [x, y] = pathOf(view.figure);
   let best = null, least = REACH ** 2;
   for (let i = 0; i < x.length; i++) {
     const distance = (frame.x.at(x[i]) - left) ** 2 + (frame.y.at(y[i]) - top) ** 2;
@@ -46,9 +46,9 @@ function timeAt(view, { clientX, clientY }) {
   return best === null ? null : spec.start + spec.step * best;
 }
 
-function pathOf(spec) {
-  for (const name of ["x", "y"]) spec[name] = decode(spec[name]);
-  return [spec.x, spec.y];
+function pathOf({ cursor, data }) {
+  for (const name of ["x", "y"]) cursor[name] = decode(cursor[name] ?? data[0][name]);
+  return [cursor.x, cursor.y];
 }
 
 // Scroll a zoomed figure to the moment.
@@ -76,7 +76,7 @@ function mark({ plot, cursor, figure }, time) {
   let top = Math.min(...panels.map(({ start }) => start));
   let height = Math.max(...panels.map(({ start, length }) => start + length)) - top;
   if (spec.kind === "path") {
-    const [across, up] = pathOf(spec);
+    const [across, up] = pathOf(figure);
     const i = Math.min(across.length - 1, Math.max(0, Math.round((time - spec.start) / spec.step)));
     [left, top, height] = [x.at(across[i]), y.at(up[i]), 0];
   }

@@ -48,15 +48,10 @@ function oneStop(plot) {
 let themed = { at: -1000, dark: false };
 
 // Cached for all figures of an update: reading a computed style forces a layout.
-function isDark(element) {
-  if (performance.now() - themed.at > 50) themed = { at: performance.now(), dark: darkness(element) };
+function isDark() {
+  const app = document.querySelector(".stApp"), at = performance.now();
+  if (at - themed.at > 50) themed = { at, dark: getComputedStyle(app).colorScheme === "dark" };
   return themed.dark;
-}
-
-function darkness(element) {
-  const background = getComputedStyle(element).getPropertyValue("--st-background-color").trim();
-  const [r, g, b] = [1, 3, 5].map((i) => parseInt(background.slice(i, i + 2), 16));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b < 110;
 }
 
 // A figure drawn while the theme changes may have the old one: draw again when the app's class has changed.
@@ -64,7 +59,7 @@ function mindTheme(view) {
   const seen = new MutationObserver(() => {
     themed.at = -1000;
     const { tokens } = view.given.data;
-    if (view.picture !== tokens[isDark(view.root) ? "dark" : "light"]) show(view, view.given);
+    if (view.picture !== tokens[isDark() ? "dark" : "light"]) show(view, view.given);
   });
   seen.observe(document.querySelector(".stApp"), { attributes: true, attributeFilter: ["class"] });
   return seen;
@@ -192,7 +187,7 @@ export function show(view, given) {
   if (!showsFigure(view, figure, options)) return;
   Object.assign(view, { figure, options, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
-  const picture = (view.picture = tokens[isDark(parentElement) ? "dark" : "light"]);
+  const picture = (view.picture = tokens[isDark() ? "dark" : "light"]);
   view.theme ??= mindTheme(view);
 
   root.setAttribute("aria-label", figure.alt);

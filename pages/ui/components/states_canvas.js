@@ -75,11 +75,11 @@ function coloured({ gdm }, states, mixing, limit) {
 // ---- a track, as figures/track.py draws it --------------------------------------------------------------------
 function track(on, { part }, soft) {
   const { plot, figure } = on;
-  const { states, mixing } = soft(part);
+  const { states, mixing, stride } = soft(part);
   const isStroke = ({ line }) => STROKE.test(line?.color);
   const shapes = figure.layout.shapes ?? [];
   const stroke = shapes.find(isStroke);
-  const [x, y] = (figure.path ??= ["x", "y"].map((name) => decode(figure.data[0][name])));
+  const [x, y] = everyOf(figure, figure.data[0], stride);
   if (!stroke || x.length * mixing.lab.length !== states.length) return false;
   for (const group of plot.querySelectorAll(".shapelayer .shape-group")) {
     if (isStroke(shapes[group.dataset.index] ?? {})) restyle(on, group, "display", "none");
@@ -87,6 +87,10 @@ function track(on, { part }, soft) {
   line(on, coloured(plot, states, mixing, 40), x, y, stroke.line.width);
   return true;
 }
+
+// Return the coordinates of one in `stride` samples, which `memory` keeps.
+const everyOf = (memory, { x, y }, stride) =>
+  ((memory.at ??= {})[stride] ??= [x, y].map((axis) => decode(axis).filter((_, i) => i % stride === 0)));
 
 // A path in pieces, each in its colour: one stroke for all of a colour.
 function line({ pen, frame }, { index, css }, x, y, wide) {
@@ -118,7 +122,7 @@ function places(on, how, soft) {
   const [ground] = figure.data;
   figure.ground ??= [decode(ground.x), decode(ground.y)];
   line(on, { index: new Uint8Array(figure.ground[0].length), css: [plot.gdm.tokens.grid] }, ...figure.ground, ground.line.width);
-  const [x, y] = ((how.at ??= {})[stride] ??= [how.x, how.y].map((axis) => decode(axis).filter((_, i) => i % stride === 0)));
+  const [x, y] = everyOf(how, how, stride);
   const found = coloured(plot, states, mixing, 40);
   if (how.line) line(on, found, x, y, how.line);
   else dots(pen, found, (i) => [frame.x.at(x[i]), frame.y.at(y[i])], how.dot / 2);
