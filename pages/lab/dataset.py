@@ -57,7 +57,7 @@ class Dataset:
     tested       name of `test` in sentences
     keep         whether results may stay on disk; not for uploads
     source       source of the data, as the page knows it
-    columns      further columns of a table of samples, for a trial; None for none
+    columns      further columns of a table of samples, for a trial
     name         name of the recording in file names; "" for simulated data
     called       titles of channels on the screen, by name
 
@@ -82,7 +82,7 @@ class Dataset:
     licences: tuple[str, ...] = ()
     keep: bool = True
     source: Any = None
-    columns: Callable[[Trial], dict[str, Any]] | None = None
+    columns: Callable[[Trial], dict[str, Any]] = lambda trial: {}
     name: str = ""
     called: Mapping[str, str] = field(default_factory=dict)
     key: str = ""

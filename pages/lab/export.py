@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -194,7 +195,7 @@ def bouts_code(view: View, naming: StateNames) -> list[str]:
 
 def standard_figures(view: View, reading: Decoded, wait_s: float = 0.0) -> dict[str, Callable[[], Figure | None]]:
     """Return the figures of the shared tabs; those that a worker computes are None until known."""
-    trial, queries = reading.trial, _query_figures(view, reading.trial, wait_s)
+    trial, order, timing = reading.trial, view.state.order, reading.timing
     key = {"states": legend.states(len(reading.names), reading.names, reading.used)}
     called, channel = [view.dataset.called.get(one, one) for one in trial.channels], settings.text("channel")
     index = called.index(channel) if channel in called else 0
@@ -206,32 +207,31 @@ def standard_figures(view: View, reading: Decoded, wait_s: float = 0.0) -> dict[
         "Dwell times": lambda: drawn.stays(reading),
         "Transition matrix": lambda: drawn.matrix(reading),
     }
+    draw: dict[str, Callable[[Any], Figure]] = {
+        PLANE: lambda value: drawn.plane(value, trial.position, order, start=timing["start"], step=timing["step"]),
+        PREDICTION: lambda value: drawn.prediction(value, trial, index, name=name, **timing),
+    }
 
-    def if_fresh(name: str, draw: Callable[[Any], Figure]) -> Callable[[], Figure | None]:
-        return lambda: draw(queries[name].value) if queries[name].fresh else None
+    def draw_fresh(name: str, query: live.Query) -> Figure | None:
+        return draw[name](query.value) if query.fresh else None
 
-    if trial.position is not None:
-        order, start, step = view.state.order, reading.timing["start"], reading.timing["step"]
-        found[PLANE] = if_fresh(PLANE, lambda value: drawn.plane(value, trial.position, order, start=start, step=step))
-    found[PREDICTION] = if_fresh(
-        PREDICTION, lambda value: drawn.prediction(value, trial, index, name=name, **reading.timing)
-    )
-    return found
+    queries = _query_figures(view, trial, wait_s)
+    return found | {name: partial(draw_fresh, name, query) for name, query in queries.items()}
 
 
 def _query_figures(view: View, trial: Trial, wait_s: float = 0.0) -> dict[str, live.Query]:
     """Return the queries of figures that a worker computes, after the exact states are known."""
-    names = [PREDICTION, *([] if trial.position is None else [PLANE])]
+    names = [PREDICTION] if trial.position is None else [PLANE, PREDICTION]
     if view.precise is None:
         return {name: live.Query() for name in names}
-    last = view.fit.queries.latest(f"envelope-{view.index}").value  # of the tab Prediction
+    shown = f"envelope-{view.index}"
+    last = view.fit.queries.latest(shown).value  # of the tab Prediction
     arguments = (trial.n_samples // 2, 20, True) if last is None else (last.origin, len(last.mean), last.adaptive)
-    found = {
-        PREDICTION: view.query(f"envelope-{view.index}", envelope, trial, *arguments, wait_s=wait_s, calibrated=True)
+    ask = {
+        PLANE: lambda: view.query(f"map-{view.index}", plane_map, trial, wait_s=wait_s),
+        PREDICTION: lambda: view.query(shown, envelope, trial, *arguments, wait_s=wait_s, calibrated=True),
     }
-    if trial.position is not None:
-        found[PLANE] = view.query(f"map-{view.index}", plane_map, trial, wait_s=wait_s)
-    return found
+    return {name: ask[name]() for name in names}
 
 
 def show_files(export: Export) -> None:
@@ -253,7 +253,8 @@ def show_files(export: Export) -> None:
         shell.quiet("Figures (SVG, PNG), states and bouts (CSV), data, model, script, notebook and README.")
     left, right = st.columns([0.34, 0.66], gap="small")
     with left, shell.panel("export-data", "Single files"):
-        files = [*_choose_trial_files(export), *export.table_files(), *export.documents()]
+        here = [] if view.precise is None else export.trial_files(view.index)
+        files = [*here, *export.table_files(), *export.documents()]
         for label, make, name in files:
             download(label, make, f"{view.stem}-{name}", key=f"{view.page}-export-{label}")
     with right, shell.panel("export-figures", "Figures"):
@@ -276,17 +277,6 @@ def _show_figure(export: Export) -> None:
     save_picture(preview, file)
 
 
-def _choose_trial_files(export: Export) -> Sequence[File]:
-    """Show the choice of a trial and return its files."""
-    view = export.view
-    index, titles = view.index, [view.dataset.title(i) for i in range(len(view.dataset.trials))]
-    if len(titles) > 1:
-        key = f"{view.page}-export-trial-{index}"  # follows the trial of the page
-        chosen = st.selectbox("Trial", range(len(titles)), index, format_func=lambda i: titles[i], key=key)
-        index = chosen if chosen is not None and chosen < len(titles) else index
-    return [] if view.precise is None else export.trial_files(index)
-
-
 def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:
     """Return the files of one trial: states, bouts, features and a key of columns."""
     if isinstance(here, Undecoded):
@@ -294,17 +284,15 @@ def files_of(data: Dataset, here: Decoded | Undecoded) -> list[File]:
     words, name = data.every_label if data.recorded else (), slug(here.trial.name)
     observation = data.observation(here.trial)
     return [
-        ("States (CSV)", lambda: csv(sample_states(data, here, words)), f"{name}-states.csv"),
+        (
+            "States (CSV)",
+            lambda: csv(named_states(here, words).assign(**data.columns(here.trial))),
+            f"{name}-states.csv",
+        ),
         ("Bouts (CSV, as in BORIS)", lambda: csv(trial_bouts(here, observation, data.subject)), f"{name}-bouts.csv"),
         ("State names (CSV)", lambda: csv(state_key(here)), f"{name}-key.csv"),
         ("Data (CSV)", lambda: csv(features_table(here)), f"{name}-data.csv"),
     ]
-
-
-def sample_states(data: Dataset, here: Decoded, words: Sequence[str] = ()) -> pd.DataFrame:
-    """Return `named_states` with the further columns of the dataset."""
-    table = named_states(here, words)
-    return table if data.columns is None else table.assign(**data.columns(here.trial))
 
 
 def named_states(here: Decoded, words: Sequence[str] = ()) -> pd.DataFrame:

@@ -191,10 +191,6 @@ def test_every_figure_can_be_exported(page):
     assert {"State map", "Transition matrix", "Prediction"} < set(names)
     for name in names:
         page.selectbox(key="nascar-export-figure").set_value(name).run()
-    assert page.selectbox(key="nascar-export-trial-0").value == 0
-    page.session_state["trial"] = "test"
-    page.run()
-    assert page.selectbox(key="nascar-export-trial-1").value == 1
 
 
 def test_nothing_is_offered_before_the_first_result(engine):
