@@ -20,16 +20,11 @@ Others = Sequence[tuple[str, float]]
 
 
 def with_best_baseline(
-    name: str,
-    value: Any,
-    baselines: Mapping[str, float],
-    small: Mapping[str, float] | None = None,
-    others: Others = (),
-    **more: Any,
+    name: str, value: Any, baselines: Mapping[str, float], small: Mapping[str, float], others: Others = (), **more: Any
 ) -> Score:
     """Return a score with the best of its baselines, if any, and other references."""
     best = max(baselines, key=lambda line: baselines[line], default="")
-    below = [(line, number) for line, number in (small or {}).items() if line != best]
+    below = [(line, number) for line, number in small.items() if line != best]
     return Score(name, float(value), baselines.get(best), best, others=[*below, *others], **more)
 
 
@@ -90,6 +85,9 @@ def bound_row(scores: Scores, tested: str) -> Score | None:
         return None
     linear, untrained = scores.get("ar1_log_likelihood_test"), scores.get("untrained_elbo_test")
     bound = scores["elbo_test"]
+    known = [value for value in (bound, linear) if value is not None and np.isfinite(value)]
+    low, high = min(known, default=1.0), max(known, default=1.0)
+    room = max(1.0, high - low)
     return Score(
         BOUND,
         float("nan") if bound is None else float(bound),
@@ -97,7 +95,7 @@ def bound_row(scores: Scores, tested: str) -> Score | None:
         "linear AR(1)" if linear is not None else "",
         others=[("untrained model", float(untrained))] if untrained is not None and np.isfinite(untrained) else [],
         digits=2,
-        span=_range_around(bound, linear),
+        span=(low - room, high + 0.2 * room),
         help=f"Lower bound on the log-likelihood of the {tested}, in nats. Compare models on the same data only.",
     )
 
@@ -113,29 +111,16 @@ def drop_missing(rows: Sequence[Score | None]) -> list[Score]:
     return [row for row in rows if row is not None]
 
 
-def _range_around(*values: float | None) -> tuple[float, float]:
-    """Return the ends of a bar that shows all values."""
-    found = [float(value) for value in values if value is not None and np.isfinite(value)]
-    if not found:
-        return 0.0, 1.0
-    low, high = min(found), max(found)
-    room = max(1.0, high - low)
-    return low - room, high + 0.2 * room
-
-
 # ---- of recordings ------------------------------------------------------------------------------------------------
 LOST = 0.05  # of macro-F1
 SUPERVISED = "10-NN on"
 SHIFTED = "time-shifted bouts"
 PAPER = "10-NN accuracy (paper's metric)"
 # Of each score against labels: its name, the score of the majority class, and its help.
+_MEAN_ACCURACY = "Mean accuracy over behaviours, on held-out trials."
 _LABELLED = {
     "macro_f1": ("Macro-F1", "majority_f1", "Mean F1 over behaviours, on held-out trials; rare ones count equally."),
-    "balanced_accuracy": (
-        "Balanced accuracy",
-        "majority_balanced",
-        "Mean accuracy over behaviours, on held-out trials.",
-    ),
+    "balanced_accuracy": ("Balanced accuracy", "majority_balanced", _MEAN_ACCURACY),
     "paper_accuracy": (PAPER, "majority", "Labels predicted by the ten nearest soft states of the training trials."),
 }
 
@@ -173,16 +158,13 @@ def _label_row(found: Scores, field: str, over: str) -> Score:
         return Score(name, float(found[field]), help=help, over=over)
     guess = {"majority class": float(found[majority])}
     known = {line: float(at[field]) for line, at in found["lines"].items() if at.get(field) is not None} | guess
-    supervised = {line: value for line, value in known.items() if line.startswith(SUPERVISED)}
-    baselines = guess | {line: value for line, value in known.items() if line not in supervised}
+    supervised = [(line, value) for line, value in known.items() if line.startswith(SUPERVISED)]
+    baselines = guess | {line: value for line, value in known.items() if not line.startswith(SUPERVISED)}
     if (shifted := found.get("shifted", {}).get(field)) is not None:
         baselines[SHIFTED] = float(shifted)
-    others = []
+    others = sorted(supervised, key=lambda line: -line[1])[:1]
     if field == "macro_f1" and found["raw_macro_f1"] != found["macro_f1"]:
-        others.append(("unsmoothed", float(found["raw_macro_f1"])))
-    if supervised:
-        best = max(supervised, key=lambda line: supervised[line])
-        others.append((best, supervised[best]))
+        others.insert(0, ("unsmoothed", float(found["raw_macro_f1"])))
     row = with_best_baseline(name, found[field], baselines, guess, others, help=help, over=over)
     kind, how = ("paper", "accuracy") if field == "paper_accuracy" else ("bouts", field)
     rival = None if row.line_name == SHIFTED else found["lines"].get(row.line_name, {}).get("counts", {}).get(kind)
