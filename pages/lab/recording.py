@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,6 +34,11 @@ from pages.ui.plot import Panel, Picture, Text, by_key
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
 LABELS, SUGGESTION = "Labels", "Suggest settings"
 RELABELLED = "as labels"  # row of strips
+BOUT_VIEWS: dict[str, tabs.Tab] = {
+    "Durations": tabs.show_bouts,
+    "Proportions": lab.show_shares,
+    "Transitions": lab.show_transitions,
+}
 
 
 def recording_page(
@@ -68,13 +73,17 @@ def recording_page(
     lab.picture(shown, lambda now: strips(shown, now, measured))
     lab.preview(shown, _make_preview(view, colours))
     lab.show_explanation(view)
-    named_tabs: dict[str, lab.tabs.Tab] = {
-        "Bouts": _show_bouts,
-        LABELS: lambda view, _: _show_labels(view, measured, under_player),
+    labelled: dict[str, tabs.Tab] = {}
+    if data.every_label:
+        labelled["Agreement"] = lambda view, _: tabs.show_labels(view, measured)
+    labelled["Labelling"] = lambda view, _: labelling.panel(view, view.read_samples(), under_player)
+    named_tabs: dict[str, tabs.Tab] = {
+        "Bouts": partial(tabs.show_views, BOUT_VIEWS, "bouts"),
+        LABELS: partial(tabs.show_views, labelled, "labels"),
         "Trials": lambda view, _: tabs.show_trials(view, measured),
         "Prediction": lab.show_prediction,
         SUGGESTION: _show_settings,
-        TAB: lambda view, here: lab.show_export(view, here, sources=sources or {}),
+        TAB: partial(lab.show_export, sources=sources or {}),
     }
     lab.show_tabs(view, named_tabs, early=[LABELS, SUGGESTION])
     lab.show_scorecard(view, partial(scores.bout_rows, unit=view.unit))
@@ -85,25 +94,6 @@ def recording_page(
         navigation.warn_before_unload()
     lab.show_curves(view)
     lab.end(view)
-
-
-def _show_bouts(view: View, here: Decoded) -> None:
-    """Show when, how long and how often the states occur."""
-    views: dict[str, tabs.Tab] = {
-        "Durations": tabs.show_bouts,
-        "Proportions": lab.show_shares,
-        "Transitions": lab.show_transitions,
-    }
-    tabs.show_views({name: partial(show, view, here) for name, show in views.items()}, "bouts")
-
-
-def _show_labels(view: View, measured: scores.Scores | None, under_player: Any) -> None:
-    """Show states against the expert's labels, or the user's own labelling."""
-    views: dict[str, Callable[[], None]] = {}
-    if view.dataset.every_label:
-        views["Agreement"] = partial(tabs.show_labels, view, measured)
-    views["Labelling"] = lambda: labelling.panel(view, view.read_samples(), under_player)
-    tabs.show_views(views, "labels")
 
 
 def _show_settings(view: View, here: Decoded) -> None:
@@ -224,7 +214,7 @@ def _show_poses(view: View) -> None:
 def strips(view: View, now: live.FitState, measured: scores.Scores | None) -> dict[str, Panel]:
     """Return ethograms of expert labels and states over one time axis; with scores, also states as labels."""
     here, words = view.read_samples(now), view.dataset.words
-    decoded, more = None if isinstance(here, Undecoded) else here, dict[str, Any]()
+    decoded, more = here if isinstance(here, Decoded) else None, dict[str, Any]()
     mapping = (measured or {}).get("mapping", ())
     has_labels = words is not None and here.expert is not None and len(mapping) == len(now.order)
     if decoded is not None and words is not None and has_labels and here.state == "fresh":
@@ -258,14 +248,13 @@ def as_labels(view: View, here: Decoded, order: Sequence[int], mapping: Sequence
 
 def caption(here: TrialView, rows: Collection[str]) -> str:
     """Return how to read the strips."""
-    parts = [here.note] if here.note else []
-    if RELABELLED in rows:
-        parts.append("As labels: each state under its most frequent training label.")
-    if "inferred" in rows:
-        parts.append("Mixed, muted colours: several states share the time step.")
-    if here.words is not None and here.words.remark:
-        parts.append(here.words.remark)
-    return " ".join(parts)
+    parts = (
+        here.note,
+        "As labels: each state under its most frequent training label." * (RELABELLED in rows),
+        "Mixed, muted colours: several states share the time step." * ("inferred" in rows),
+        "" if here.words is None else here.words.remark,
+    )
+    return " ".join(filter(None, parts))
 
 
 def legend(view: View, here: Decoded | Undecoded) -> str:

@@ -49,19 +49,16 @@ def show_tabs(view: View, named: Mapping[str, Tab], *, early: Collection[str] = 
                 elif isinstance(here, Decoded):
                     with shell.made_for(view.made_for if here.state == "fresh" else ""):
                         draw(view, here)
-                elif view.is_new:
-                    shell.empty(here.title, here.note)
                 else:
-                    shell.empty("Nothing fitted yet", "")
+                    shell.empty(here.title, here.note)
 
 
-def show_views(views: Mapping[str, Callable[[], None]], key: str) -> None:
+def show_views(views: Mapping[str, Tab], key: str, view: View, here: Any) -> None:
     """Show the chosen view of a tab; other views are not drawn."""
-    several = len(views) > 1
-    name = (
-        one_of("View", list(views), key=key, row=True, label_visibility="collapsed") if several else next(iter(views))
-    )
-    views[name]()
+    name = next(iter(views))
+    if len(views) > 1:
+        name = one_of("View", list(views), key=key, row=True, label_visibility="collapsed")
+    views[name](view, here)
 
 
 def show_shares(view: View, reading: Decoded, *, in_picture: bool = False) -> None:
