@@ -112,7 +112,7 @@ def test_canvas_looks_like_the_figure_of_the_server(shared, what):
 
     def figure(states: np.ndarray) -> figures.Figure:
         if "track" in what:
-            return figures.track(where, states, dots=where + 0.05, labels=[(0.0, 0.0, "T1")])
+            return figures.track(where, states, dots=where + 0.05)
         if what == "shares":
             shares = figures.proportions(states)
             shares["layout"]["annotations"] = []  # these fade

@@ -36,7 +36,7 @@ def all_figures() -> dict[str, figures.Figure]:
     plane = np.random.default_rng(0).dirichlet(np.ones(4), (12, 12))
     kl = gumbel.sampled_kl(np.array([1.0, 0, 0]), np.zeros(3), np.array([0.5, 1.0]), 500, 0)
     return {
-        "track": figures.track(where, states, labels=[(0, 0, "T1")]),
+        "track": figures.track(where, states),
         "channels": figures.channels(where, states, names=["x", "y"]),
         "strips": figures.state_strips({"a": states, "b": figures.one_hot([-1, 0, 1], 3)}),
         "proportions": figures.proportions(states),
@@ -100,6 +100,13 @@ def test_track_draws_every_sample_once():
     for_mouse = next(t for t in figure["data"] if "customdata" in t)
     assert for_mouse["line"]["color"] == "$clear"
     assert len(untyped(for_mouse["customdata"])) == len(where)
+
+
+def test_pieces_of_a_long_track_are_not_too_short():
+    flicker = figures.one_hot(np.arange(6_000) % 2, 2)
+    strokes = figures.track(_scene(6_000)[0], flicker)["layout"]["shapes"]
+    assert sum(stroke["path"].count("M") for stroke in strokes) < 3_000
+    assert sum(stroke["path"].count("L") for stroke in strokes) == 5_999
 
 
 def test_channels_are_separate_lines_of_one_colour_a_state():

@@ -13,7 +13,6 @@ from gdm_core.errors import DataError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
     INK,
-    SMALL,
     THIN,
     TIME_MARGIN,
     Dict,
@@ -30,8 +29,9 @@ from gdm_studio.plot.figures.base import (
     time_cursor,
     typed,
 )
-from gdm_studio.plot.figures.states import top_two
+from gdm_studio.plot.figures.states import averaged, top_two
 
+MAX_PIECES = 4_000  # of a path; the ends of shorter ones would fade, so the states of finer samples are averaged
 WIDEST = 1_200  # pixels of a figure
 COLOURS = 40
 MOST_DOTS = 1_500
@@ -95,8 +95,6 @@ def track(
     states: npt.ArrayLike,
     *,
     title: str = "",
-    labels: Sequence[tuple[float, float, str]] = (),
-    badges: Sequence[Dict] = (),
     names: Sequence[str] | None = None,
     width: float = 4.0,
     height: int = 440,
@@ -108,8 +106,6 @@ def track(
 ) -> Figure:
     """Draw the path `position` [T, 2] coloured by `states` [T, K].
 
-    labels       (x, y, text), such as corner numbers
-    badges       further Plotly annotations in data coordinates
     start, step  time of the first sample and between samples, for the cursor of the group
     dots         [M, 2] positions, drawn below in grey
     moment       hover template of a sample of a short path
@@ -118,7 +114,9 @@ def track(
     if where.ndim != 2 or where.shape[1] != 2 or soft.ndim != 2 or len(where) != len(soft):
         raise DataError(f"A track needs positions [T, 2] and states [T, K]; got {where.shape} and {soft.shape}.")
     x, y = where.T
-    buckets = palette.quantise(soft, limit=COLOURS)
+    cells, per_piece = averaged(soft, MAX_PIECES)
+    buckets = palette.quantise(cells, limit=COLOURS)
+    pieces = np.repeat(buckets.index, per_piece)[: len(soft) - 1]
     rich = len(x) <= RICH_HOVER_BELOW
     strongest = top_two(soft)[:, : 4 if rich and soft.shape[1] > 1 else 2]
     hover = np.column_stack([np.arange(len(soft)), strongest] if rich else [strongest]).astype(np.uint16)
@@ -129,7 +127,7 @@ def track(
     if rich and soft.shape[1] > 1:
         text += " · S%{customdata[3]} %{customdata[4]}%"
     hover_text = (f"{moment}<br>" if rich else "") + text
-    visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False) if len(v)]
+    visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, pieces), strict=False) if len(v)]
     shapes = [_line_shape(x, y, visit, colour, width) for colour, visit in visits]
     # Shapes have no hover, so an invisible trace of the whole path provides it.
     invisible = {"color": "$clear", "width": width, "simplify": False}
@@ -141,14 +139,12 @@ def track(
     if np.isfinite(where).any():
         across, up = ([np.nanmin(each), np.nanmax(each)] for each in extent.T)  # keeps Plotly from clipping lines
         traces.append(points("markers", across, up, marker={"size": width + 2, "color": "$clear"}))
-    marks = [note(str(label), float(lx), float(ly), font=SMALL, xref="x", yref="y") for lx, ly, label in labels]
-    if title:
-        marks.append(headline(title) | {"yanchor": "bottom"})  # above the path
+    marks = [headline(title) | {"yanchor": "bottom"}] if title else []  # above the path
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
     most = ", ".join(f"{titles[k]} {usage[k]:.0%}" for k in top)
     alt = f"{title or 'Path'} of {len(x)} samples in the colours of {soft.shape[1]} states. Most used: {most}."
-    place: Dict = {"annotations": [*marks, *badges], "margin": {"l": 4, "r": 4, "t": 24 if title else 4, "b": 4}}
+    place: Dict = {"annotations": marks, "margin": {"l": 4, "r": 4, "t": 24 if title else 4, "b": 4}}
     moments: Dict = {"kind": "path", "start": float(start), "step": float(step)}
     made = figure(traces, caption, alt, height, cursor=moments, shapes=shapes, **place, **plane())
     return made | {"widths": _heights(extent, height)}
