@@ -171,17 +171,22 @@ def trial_scores(found: Mapping[str, Any]) -> Figure:
             continue
         at = len(shown)
         shown.append(title)
-        values = np.array([row[field] for row in rows], float)
         jitter = np.linspace(-0.16, 0.0, len(rows)) if len(rows) > 1 else np.array([-0.08])
-        names = [row["name"] for row in rows]
-        traces.append(_dots(at + jitter, values, names, "$accent", "the model"))
-        lowest = min(lowest, float(values.min()))
-        marks.append(_median(at - 0.24, at + 0.04, float(np.median(values)), "$ink"))
-        if line is not None and all(row.get(line) is not None for row in rows):
-            known = np.array([row[line] for row in rows], float)
-            lowest = min(lowest, float(known.min()))
-            traces.append(_dots(at + 0.16 + jitter * 0.6 + 0.06, known, names, "$faint", "the baseline"))
-            marks.append(_median(at + 0.1, at + 0.32, float(np.median(known)), "$muted"))
+        names = [plain(row["name"]) for row in rows]
+        both = (
+            (field, "the model", at + jitter, "$accent", (at - 0.24, at + 0.04), "$ink"),
+            (line, "the baseline", at + 0.22 + 0.6 * jitter, "$faint", (at + 0.1, at + 0.32), "$muted"),
+        )
+        for score, who, places, colour, reach, ink in both:
+            if any(row.get(score) is None for row in rows):
+                continue
+            values = np.array([row[score] for row in rows], float)
+            lowest = min(lowest, float(values.min()))
+            dots = {"color": colour, "size": 7, "opacity": 0.8}
+            hover = f"%{{customdata}}<br>{who} %{{y:.3f}}"
+            traces.append(points("markers", places, values, hover, customdata=names, marker=dots))
+            middle = float(np.median(values))
+            marks.append(shape("line", reach, (middle, middle), line={"color": ink, "width": LINE}))
     along = rows_axis(shown, range=[-0.5, max(len(shown), 1) - 0.5]) | {"tickfont": INK}
     up = axis(range=[max(-0.5, lowest - 0.04), 1.03], fixedrange=True, tickvals=[-0.5, 0, 0.25, 0.5, 0.75, 1])
     caption = (
@@ -190,13 +195,3 @@ def trial_scores(found: Mapping[str, Any]) -> Figure:
     )
     alt = f"Scores of {len(found['test'])} held-out and {len(found['train'])} training trials."
     return figure(traces, caption, alt, 300, shapes=marks, xaxis=along, yaxis=up)
-
-
-def _dots(x: npt.ArrayLike, y: npt.ArrayLike, names: Sequence[str], colour: str, who: str) -> Dict:
-    look = {"color": colour, "size": 7, "opacity": 0.8}
-    said = [plain(name) for name in names]
-    return points("markers", x, y, f"%{{customdata}}<br>{who} %{{y:.3f}}", customdata=said, marker=look)
-
-
-def _median(x0: float, x1: float, y: float, colour: str) -> Dict:
-    return shape("line", (x0, x1), (y, y), line={"color": colour, "width": LINE})

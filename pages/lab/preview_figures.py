@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,8 +109,3 @@ def encode(values: Sequence[float], parts: Sequence[Parts]) -> dict[str, Any]:
         packed = {"dtype": "u1", "bdata": typed(np.stack(every).ravel(), "u1")["bdata"]}
         found[name] = {"shape": shape, kind: packed, "stride": stride}
     return {"values": list(values), "parts": found}
-
-
-def digest(*parts: Any) -> str:
-    """Return a short name of plain values."""
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -6,6 +6,7 @@ snapshots of the fit.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,7 @@ from gdm_core.models.registry import ADJUSTABLE
 from pages.channel import Tables, channel
 from pages.lab.live.queries import query_key
 from pages.lab.live.state import PageSpec, unpack
-from pages.lab.preview_figures import FigureSpec, Parts, SliderPreview, States, digest, encode
+from pages.lab.preview_figures import FigureSpec, Parts, SliderPreview, States, encode
 from pages.lab.view import View
 from pages.ui import settings
 from pages.ui.component import component
@@ -67,7 +68,7 @@ def _name_tables(view: View, content: SliderPreview) -> dict[str, str]:
         return dict.fromkeys((*PARAMETERS, k_key, REPLAY), "")
     if view.filtered is not None or state.status != "fresh" or state.result is None:
         return {}
-    name = digest(state.result.key, state.order, content.trials, content.settings)
+    name = _name(view, content)
     keys: list[str] = []
     if 0 < _count_samples(view, content.trials) <= MAX_SAMPLES and state.n_states > 1:
         keys += [key for key, parameter in PARAMETERS.items() if parameter in ADJUSTABLE.get(view.choice.family, ())]
@@ -76,6 +77,13 @@ def _name_tables(view: View, content: SliderPreview) -> dict[str, str]:
         keys.append(k_key)
     names = dict.fromkeys(keys, name)
     return names | ({REPLAY: name} if _find_replayed(view, content) else {})
+
+
+def _name(view: View, content: SliderPreview, *what: Any) -> str:
+    """Return a short name of tables, which changes with the fit and what is shown of it."""
+    result, order = view.state.result, view.state.order
+    parts = (*what, result and result.key, order, content.trials, content.settings)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def _count_samples(view: View, trials: Iterable[int]) -> int:
@@ -105,7 +113,7 @@ def _tabulate_sweep(view: View, content: SliderPreview, parameter: str) -> Table
     if not found:
         return Tables(more=pending)
     known = sorted(found)
-    name = digest(parameter, known, state.result.key, state.order, content.trials, content.settings)
+    name = _name(view, content, parameter, known)
 
     def make_table() -> dict[str, Any]:
         soft = (tuple(levels / np.float32(255) for levels in found[value]) for value in known)
@@ -119,11 +127,10 @@ def _tabulate_sweep(view: View, content: SliderPreview, parameter: str) -> Table
 def _tabulate_neighbours(view: View, content: SliderPreview, k: float) -> Tables:
     """Return the tables of all K that are known, and fit the others, the nearest to `k` first."""
     fit, state = view.fit, view.state
-    assert state.result is not None
     numbers = sorted(range(K_RANGE[0], K_RANGE[1] + 1), key=lambda number: abs(number - k))
     specs = [PageSpec.from_choice(view.dataset, view.choice, n_states=k) for k in numbers]
     more = fit.fit_neighbours(specs)
-    name = digest("K", state.result.key, state.order, content.trials, content.settings)
+    name = _name(view, content, "K")
     tables = state.memoize("K", dict, inputs=(fit.colour_anchor,), settings=name)
     lengths = np.cumsum([trial.n_samples for trial in view.dataset.train])
     n_first = min(len(lengths), 1 + int(np.searchsorted(lengths, COLOUR_SAMPLES)))
@@ -153,9 +160,9 @@ def _find_states(view: View, content: SliderPreview, spec: PageSpec) -> States:
 # ---- training replay ----------------------------------------------------------------------------------------------
 def _tabulate_replay(view: View, content: SliderPreview) -> Tables:
     """Return one table with the states at every recorded step."""
-    result, order = view.state.result, view.state.order
+    result = view.state.result
     assert result is not None
-    name = digest(REPLAY, result.key, order, content.trials, content.settings)
+    name = _name(view, content, REPLAY)
 
     def make_table() -> dict[str, Any]:
         n = len(result.snapshots)

@@ -34,7 +34,7 @@ class Picture:
     revision    zoom is kept while this is the same
     still       whether the figure does not depend on the fit
     badge       words in the corner, such as the settings of an earlier result
-    clicked     called with a clicked point, {"x", "y", "curve", "point", "customdata"}, before the page runs
+    clicked     called with a clicked point, {"x", "y", "customdata"}, before the page runs
     height      pixels, instead of the figure's own
     group       figures of one group share a time cursor
     filename    of a saved PNG or SVG

@@ -3,7 +3,6 @@
 from gdm_core.analysis.tables import state_entropy as state_entropy
 from gdm_studio.plot.figures.base import Figure as Figure
 from gdm_studio.plot.figures.base import names_of as names_of
-from gdm_studio.plot.figures.base import note as note
 from gdm_studio.plot.figures.curves import bound as bound
 from gdm_studio.plot.figures.curves import envelope as envelope
 from gdm_studio.plot.figures.curves import heat as heat

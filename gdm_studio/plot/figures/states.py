@@ -196,16 +196,13 @@ def channel_strip(
     start: float = 0.0,
     step: float = 1.0,
     unit: str = "step",
-    height: int = 120,
-    caption: str | None = None,
 ) -> Figure:
-    """Draw observations [T, N] as rows of shades; the default caption names their number."""
+    """Draw observations [T, N] as rows of shades."""
     y = np.asarray(values, np.float32)
     if y.ndim != 2 or not y.size:
         raise DataError(f"Channels need shape [time, channels] and at least one value; got shape {y.shape}.")
-    if caption is None:
-        channels = "recorded channel" if y.shape[1] == 1 else f"{y.shape[1]} recorded channels"
-        caption = f"The {channels}; stronger shade = higher value."
+    channels = "recorded channel" if y.shape[1] == 1 else f"{y.shape[1]} recorded channels"
+    caption = f"The {channels}; stronger shade = higher value."
     binned, width = averaged(y, MAX_AREA_COLUMNS)
     centre, spread = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
     scaled = (binned - centre) / np.where(spread > 0, spread, 1)
@@ -218,7 +215,7 @@ def channel_strip(
         "yaxis": rows_axis(["channels"], [(y.shape[1] + 1) / 2], autorange="reversed", automargin=False),
     }
     alt = f"{y.shape[1]} channels over {len(y)} samples."
-    return figure([cells], caption, alt, height, cursor=time_cursor(), margin=TIME_MARGIN, **axes)
+    return figure([cells], caption, alt, 120, cursor=time_cursor(), margin=TIME_MARGIN, **axes)
 
 
 def numbered_colours(colours: Sequence[str]) -> Dict:
@@ -249,7 +246,7 @@ def proportions(
     soft = np.asarray(states, np.float32)
     palette.mix(soft[:1])  # validates the shape and the number of states
     shares, width, window = _average(soft, soft, step, unit)
-    titles = [plain(name) for name in names_of(soft.shape[1], list(names) if names else None)]
+    titles = display_names(soft.shape[1], names)
     written = [plain(label) for label in labels] if labels else titles
     x = start + step * (np.arange(len(shares)) * width + (width - 1) / 2)
     base = np.cumsum(np.nan_to_num(shares), axis=1) - np.nan_to_num(shares)
@@ -313,8 +310,6 @@ def entropy_strip(
     start: float = 0.0,
     step: float = 1.0,
     unit: str = "step",
-    height: int = 104,  # with less, Plotly reduces the margins
-    caption: str = "Entropy of the states: 0 if one state is certain, 1 if all are equally likely.",
 ) -> Figure:
     """Draw the entropy of soft states [T, K] over time."""
     entropy = state_entropy(states)
@@ -328,7 +323,8 @@ def entropy_strip(
         "yaxis": _shares_axis([0, 1]),
         "margin": TIME_MARGIN | LABEL_ON_TOP,
     }
-    return figure([curve], caption + window, alt, height, cursor=time_cursor(), **place)
+    caption = f"Entropy of the states: 0 if one state is certain, 1 if all are equally likely.{window}"
+    return figure([curve], caption, alt, 104, cursor=time_cursor(), **place)  # if lower, Plotly reduces the margins
 
 
 VALUES_MARGIN = {"l": 8, "r": 52, "t": 8, "b": 8}  # room on the right for a number per row
@@ -351,7 +347,6 @@ def usage(
     names: Sequence[str] | None = None,
     colours: Sequence[str] | None = None,
     reference: npt.ArrayLike | None = None,
-    height: int | None = None,
     caption: str = "Occupancy: the mean proportion of each state.",
 ) -> Figure:
     """Draw the occupancy of each state as bars.
@@ -385,7 +380,7 @@ def usage(
     place: Dict = {"bargap": 0.28, "shapes": marks, "annotations": values, "margin": VALUES_MARGIN}
     place |= {"minreducedwidth": 24}  # room for long names in a narrow panel
     alt = f"Occupancy of states: {', '.join(words)}."
-    return figure([bars], caption, alt, height or 30 + 26 * len(share), **axes, **place)
+    return figure([bars], caption, alt, 30 + 26 * len(share), **axes, **place)
 
 
 def _tick(x: float, row: int, reach: float) -> Dict:
@@ -436,7 +431,6 @@ def dwell(
     names: Sequence[str] | None = None,
     colours: Sequence[str] | None = None,
     other_lengths: npt.ArrayLike | None = None,
-    height: int | None = None,
     caption: str = "Each dot is the length of a bout; the bar marks the median, printed on the right.",
 ) -> Figure:
     """Draw the dwell times of each state, from the strongest state [T] of every sample.
@@ -466,7 +460,7 @@ def dwell(
     axes: Dict = {"xaxis": along, "yaxis": rows_axis(titles, range=[n_states - 0.4, -0.6])}
     alt = f"Dwell times of {plural(len(state), 'bout')} in {n_states} states."
     place: Dict = {"shapes": marks, "annotations": values, "margin": VALUES_MARGIN}
-    return figure(dots, caption, alt, height or 70 + 36 * n_states, **axes, **place)
+    return figure(dots, caption, alt, 70 + 36 * n_states, **axes, **place)
 
 
 def _log_axis(lengths: npt.NDArray[Any]) -> Dict:

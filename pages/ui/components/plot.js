@@ -132,20 +132,11 @@ function layoutAt(width, figure, options, tokens) {
 function listen(view) {
   const { plot } = view;
   plot.on("plotly_click", ({ points }) => {
-    if (view.options.clicks) view.send("click", plain(points[0]));
+    const [{ x = null, y = null, customdata }] = points;
+    if (view.options.clicks) view.send("click", { x, y, customdata: customdata && Array.from(Object.values(customdata)) });
   });
   plot.on("plotly_afterplot", () => view.waits?.());
   view.unlink = linkCursor(view);
-}
-
-function plain(point) {
-  return {
-    x: point.x ?? null,
-    y: point.y ?? null,
-    curve: point.curveNumber,
-    point: point.pointNumber ?? null,
-    customdata: point.customdata === undefined ? null : Array.from(Object.values(Object(point.customdata))),
-  };
 }
 
 async function draw(view, figure, options, tokens) {
