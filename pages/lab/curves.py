@@ -32,7 +32,6 @@ MAX_FIT_S = 3.0  # slower fits would keep a processor busy for long after each c
 NAMES = {"matched_accuracy": ("State accuracy", "best"), "elbo_test": ("Held-out score", "predicts best")}
 WAITING = '<div class="gdm-curve"><p>Scores at other values follow in idle time.</p></div>'
 SAME = 0.01  # smaller differences are ignored
-N_SEEDS = 3  # whose spread is chance
 
 
 def is_quick(view: View) -> bool:
@@ -92,7 +91,10 @@ def _draw(view: View, parameter: str) -> str:
     values = sorted(VALUES[parameter][1], key=lambda value: abs(value - now))
     known: dict[str, dict[float, Mapping[str, float]]] = {parameter: {}, "seed": {}}
     n_pending = 0
-    for name, value in [*((parameter, value) for value in values), *(("seed", seed + i) for i in range(N_SEEDS))]:
+    for name, value in [
+        *((parameter, value) for value in values),
+        *(("seed", seed + i) for i in range(more_seeds() + 1)),
+    ]:
         try:
             query = ask_scores(view, f"curve-{name}-{value}", replace(spec, config={**spec.config, name: value}))
         except GdmError:  # more states than samples
@@ -102,7 +104,7 @@ def _draw(view: View, parameter: str) -> str:
         n_pending += query.pending
         if n_pending == AT_ONCE:
             break
-    return curve_html(parameter, known[parameter], [*known["seed"].values()])
+    return curve_html(parameter, known[parameter], () if n_pending else [*known["seed"].values()])
 
 
 def curve_html(
@@ -110,7 +112,7 @@ def curve_html(
 ) -> str:
     """Return a bar for each known value, at its place below the slider, and the range in words.
 
-    seeds   scores of equal settings from several seeds; smaller differences between values say nothing
+    seeds   scores of equal settings from several seeds, whose spread is chance; () while they are unknown
     """
     (low, high), _, symbol = VALUES[parameter]
     score = next((name for name in NAMES if all(name in scores for scores in known.values())), "")

@@ -182,10 +182,8 @@ class View:
     def _explain_missing(self, now: live.FitState) -> tuple[str, str]:
         """Return why there are no states: a title, and what brings them."""
         if not self.is_new:
-            if now.message:
+            if now.message or now.cancelled:
                 return "No fit yet", "Change a setting or try again to start one."
-            if now.cancelled:
-                return "No fit yet", "The fit was cancelled. Change a setting to start one."
             return "Fitting for the first time", "Workers start with the server; this takes a few seconds."
         name = f"the {self.dataset.tested}"
         if now.fitting or now.result is None:
