@@ -27,9 +27,7 @@ def to_image(svg: str, alt: str, css_class: str = "") -> str:
     return f'<img class="{css_class}" alt="{escape(alt)}" src="data:image/svg+xml;base64,{packed}">'
 
 
-def track_image(
-    position: npt.NDArray[np.floating], states: npt.NDArray[np.float32], alt: str, thickness: float = 3.2
-) -> str:
+def track_image(position: npt.NDArray[np.floating], states: npt.NDArray[np.float32], alt: str) -> str:
     """Draw a path in mixed colours, thinned to every n-th sample with the mean state around it."""
     soft, step = averaged(states, MAX_POINTS)
     where = position[step // 2 :: step][: len(soft)]
@@ -58,7 +56,7 @@ def track_image(
             paths.append(f'<path d="{d}" stroke="{colour}" stroke-opacity="{opacity:.2f}"/>')
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'fill="none" stroke-width="{thickness}" stroke-linejoin="round">{"".join(paths)}</svg>'
+        f'fill="none" stroke-width="3.2" stroke-linejoin="round">{"".join(paths)}</svg>'
     )
     return to_image(svg, alt)
 
