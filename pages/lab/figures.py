@@ -98,9 +98,8 @@ def matrix(reading: Decoded) -> Figure:
 
 
 def reference_matrix(known: Reference) -> Figure:
-    """Draw the transition matrix of the reference."""
-    what = "expert's labels" if known.who == "expert" else "true states"
-    return _matrix(known.labels, known.names, range(len(known.names)), f"The same for the {what}.")
+    """Draw the transition matrix of the expert's labels."""
+    return _matrix(known.labels, known.names, range(len(known.names)), "The same for the expert's labels.")
 
 
 def _matrix(labels: npt.NDArray[np.int64], names: Sequence[str], used: Sequence[int], caption: str) -> Figure:
