@@ -133,7 +133,7 @@ def curve_html(
     verdict = f": {verb} at {symbol} {', '.join([first, *others])}"
     if len(best) == len(heights):
         verdict = f": hardly depends on {symbol}"
-    elif parameter == "n_states" and others:
+    elif parameter == "n_states" and others and verb == "best":  # what predicts best may merge behaviours
         verdict = f": {symbol} {first} is enough, {', '.join(others)} no better"
     ends = f"{least:.2f} to {most:.2f}".replace("-", MINUS)
     words = f"{name} {ends}{verdict if len(seeds) > 1 else ''}"

@@ -158,7 +158,7 @@ def bounds(*values: float) -> dict[float, dict[str, float]]:
         (accuracies(0.5, 0.9, 0.895), "State accuracy 0.50 to 0.90: K 3 is enough, 4 no better", 2),
         (accuracies(0.9, 0.905), "State accuracy 0.90 to 0.91: hardly depends on K", 2),
         (bounds(-3.0, -1.0), "Held-out score −3.00 to −1.00: predicts best at K 3", 1),
-        (bounds(-3.0, -1.1, -1.0), "Held-out score −3.00 to −1.00: K 3 is enough, 4 no better", 2),
+        (bounds(-3.0, -1.1, -1.0), "Held-out score −3.00 to −1.00: predicts best at K 3, 4", 2),
         ({2: {"elbo_test": float("nan")}, 3: {"elbo_test": -1.0}}, "", 0),
         (accuracies(0.9), "", 0),
     ],
