@@ -12,7 +12,7 @@ import pandas as pd
 from datasets.f1.corners import MEASURED_IN, MEASURES, PEDAL_MEASURES, Corners, LapMeasures, corners_of, lap_measures
 from datasets.f1.time_won import Estimate
 from gdm_core.analysis.tables import csv
-from gdm_core.text import format_signed
+from gdm_core.text import MINUS, format_signed
 from pages.formula1 import time_gained
 from pages.formula1.comparison import Between
 from pages.formula1.data import Laps, Race
@@ -211,7 +211,11 @@ def card_html(found: Between, measured: tuple[Corners, Corners], part: int, styl
         gap, spread = float(apart.mean), float(apart.margin)
         apart_words = format_signed(gap, digits) if np.isfinite(gap) else "–"
         apart_words += f" ± {spread:.{digits}f}" if np.isfinite(gap) and np.isfinite(spread) else ""
-        means = "".join(f"<td>{float(side.mean):.{digits}f}</td>" for side in (a, b)).replace("nan", "–")
+        means = (
+            "".join(f"<td>{float(side.mean):.{digits}f}</td>" for side in (a, b))
+            .replace("nan", "–")
+            .replace("-", MINUS)
+        )
         rows.append(
             f"<tr><th>{words} <small>{MEASURED_IN[name]}</small></th>{means}"
             f"<td{' class=sure' if apart.sure else ''}>{apart_words}</td></tr>"

@@ -195,9 +195,11 @@ def show_bouts(view: View, here: Decoded) -> None:
         times = {f"{what} ({counted})": f"{what} ({its.plural})" for what, its in units.items()}
         shown = table[["Behavior", *times, "Mean share"]].head(MAX_ROWS).copy()
         shown[list(times)] = shown[list(times)] / [its.seconds for its in units.values()]
+        named = shown.round(2).rename(columns={"Behavior": "State", **times})
+        broken = [name for name in named if name != "State" and (named[name] % 1).any()]
         chosen = show_table(
-            shown.round(2).rename(columns={"Behavior": "State", **times}), 260, f"bout-rows-{view.index}", on_select="rerun",
-            selection_mode="single-cell",
+            named, 260, f"bout-rows-{view.index}", on_select="rerun", selection_mode="single-cell",
+            column_config=dict.fromkeys(broken, st.column_config.NumberColumn(format="%.2f")),
         )  # fmt: skip
         if (row := clicked_row(chosen, len(shown))) is not None:
             jump(float(shown[f"Start ({counted})"].iloc[row]), f"{view.dataset.key}/{view.index}")
