@@ -51,6 +51,7 @@ class Channel:
     """Panels and tables that one visitor's browser has, and the scene of its page.
 
     runs      number of script runs of this visitor
+    scene     of the latest run
     listener  called, from any thread, when an update may have something new
     at_leave  functions by name, called when the visitor has been away for LEAVE_S
     """
@@ -59,6 +60,7 @@ class Channel:
     runs: int = 0
     listener: Callable[[], None] | None = None
     at_leave: dict[str, Callable[[], None]] = field(default_factory=dict)
+    scene: Scene = field(default_factory=Scene)
     _left_at: float = 0.0
     _number: int = 0
     _drawn: int = 0
@@ -69,8 +71,7 @@ class Channel:
     _sent: dict[str, Panel] = field(default_factory=dict)
     _scripted: dict[str, Panel] = field(default_factory=dict)  # drawn by a script since they were sent
     _script_messages: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the last run that drew each panel
-    _scene: Scene | None = None
-    _next: Scene = field(default_factory=Scene)
+    _updated: Scene | None = None  # None while a script runs
     _pointer: Pointer | None = None
     _tables_of: tuple[str, str] = ("", "")  # slider and fit of the tables that the browser has
     _tables: set[str] = field(default_factory=set)  # their names
@@ -80,24 +81,19 @@ class Channel:
     def begin_run(self) -> None:
         """Stop updates while a script draws."""
         with self._lock:  # waits for an update to end
-            self._scene, self._next, self._moves = None, Scene(), None
+            self._updated, self.scene, self._moves = None, Scene(), None
             self.runs += 1
-
-    @property
-    def scene(self) -> Scene:
-        """Scene of the current run."""
-        return self._next
 
     def goes_on(self) -> bool:
         """Return whether panels may change after the run, or another is due; the browser is told when this changes."""
-        self._moves = self._next.moves or bool(self._next.settled())
+        self._moves = self.scene.moves or bool(self.scene.settled())
         return self._moves
 
     def end_run(self) -> None:
         """Start updates of the scene that the script has left."""
         with self._lock:
-            self._scene = self._next
-            for key, panel in (item for one in self._scene.live for item in one.drawn.items()):
+            self._updated = self.scene
+            for key, panel in (item for one in self.scene.live for item in one.drawn.items()):
                 message = panel.message()
                 if message != self._script_messages.get(key):
                     self._sent.pop(key, None)  # the browser draws the script's panel
@@ -152,7 +148,7 @@ class Channel:
 
     def _update(self) -> tuple[list[str], float | None]:
         with self._lock:
-            scene, began = self._scene, time.monotonic()
+            scene, began = self._updated, time.monotonic()
             if scene is None:
                 return [], None
             waits = self._drawn < self._number and began - self._sent_at < UNDRAWN_S

@@ -60,7 +60,7 @@ def script(
     link: str = "",
 ) -> str:  # fmt: skip
     """Return a script that repeats the draws of the page and computes the divergence."""
-    package = "\n".join(import_package("from gdm_core.maths.relaxed import gumbel_softmax_kl", INSTALL))
+    package = "\n".join(import_package("from gdm_core.maths.relaxed import gumbel_softmax_kl"))
     return f'''"""Soft states of the Playground. Needs GDM Studio: {INSTALL}
 {link}"""
 

@@ -18,7 +18,7 @@ from streamlit.components.v2 import component as inline_component
 
 from gdm_core.models.registry import FAMILIES
 from gdm_studio.plot.figures.base import Figure, fit_to_width
-from pages.ui import theme, wheel
+from pages.ui import shell, theme, wheel
 from pages.ui.component import component
 
 INSTALL = f"pip install {wheel.FILE} (a file of Export)"
@@ -29,9 +29,9 @@ DATA_SUMMARY = (
 )
 
 
-def import_package(first: str, install: str) -> list[str]:
+def import_package(first: str) -> list[str]:
     """Return lines that import this project by the statement `first`, or exit with the command that installs it."""
-    advice = f"{{missing}}. Install GDM Studio: {install}"
+    advice = f"{{missing}}. Install GDM Studio: {INSTALL}"
     return [
         "try:",
         f"    {first}",
@@ -75,11 +75,11 @@ class Fit:
         return f"{name}({', '.join(f'{key}={value!r}' for key, value in self.config.items())})"
 
 
-def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = INSTALL) -> list[tuple[str, str]]:
-    """Return (comment, code) of each cell. `install` is the command that installs this project."""
+def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[str, str]]:
+    """Return (comment, code) of each cell."""
     name = FAMILIES[fit.family][1]
     note = f" {recipe.note}" if recipe.note else ""
-    imports = import_package(f"from gdm_core import {name}{', load_model' if fit.shipped else ''}", install)
+    imports = import_package(f"from gdm_core import {name}{', load_model' if fit.shipped else ''}")
     own = ["from gdm_core.analysis.tables import csv, states_table", "from gdm_studio import plot"]
     head = ["from pathlib import Path", "", *imports, "", "import numpy as np", "import torch", *own, *recipe.imports]
     fitting = [f"model = {fit.call}", "model.fit(train)"]
@@ -107,7 +107,7 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
         'figure.write_html("states.html")  # as on the page; needs no other file',
     ]
     parts = [
-        (f"{title}.{note} Needs GDM Studio: {install}" + (f"\n{link}" if link else ""), head),
+        (f"{title}.{note} Needs GDM Studio: {INSTALL}" + (f"\n{link}" if link else ""), head),
         ("Data.", [*recipe.lines, *DATA_SUMMARY]),
         ("Fit.", fitting),
         ("Soft states.", inference),
@@ -117,19 +117,19 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
     return [(comment, "\n".join(lines)) for comment, lines in parts if lines]
 
 
-def script(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = INSTALL) -> str:
+def script(recipe: Recipe, fit: Fit, title: str, link: str = "") -> str:
     """Return the cells as a script, which reads and writes files in its own folder."""
-    first, *rest = cells(recipe, fit, title, link, install)
+    first, *rest = cells(recipe, fit, title, link)
     comment = first[0].replace("\\", "\\\\").replace('"', '\\"')  # the title may hold the name of a user's file
     folder = "import os\n\nos.chdir(os.path.dirname(os.path.abspath(__file__)))  # files are next to this script"
     parts = [f'"""{comment}"""\n\n{folder}\n\n{first[1]}', *(f"# {comment}\n{code}" for comment, code in rest)]
     return "\n\n".join(parts) + "\n"
 
 
-def notebook(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = INSTALL) -> str:
+def notebook(recipe: Recipe, fit: Fit, title: str, link: str = "") -> str:
     """Return the cells as a Jupyter notebook."""
     found: list[dict[str, Any]] = []
-    for number, (words, code) in enumerate(cells(recipe, fit, title, link, install)):
+    for number, (words, code) in enumerate(cells(recipe, fit, title, link)):
         text = {"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": _lines(words)}
         work: dict[str, Any] = {
             "cell_type": "code",
@@ -180,16 +180,10 @@ export default function ({ data, parentElement }) {
   });
 }
 """
-_BUTTONS_LOOK = """
-div { display: flex; gap: 0.5rem; flex-wrap: wrap; }
-button { font: inherit; cursor: pointer; padding: 0.42rem 0.8rem; border-radius: var(--st-button-radius);
-  border: 1px solid var(--st-border-color); background: transparent; color: var(--st-text-color); white-space: nowrap; }
-button:hover, button:focus-visible { border-color: var(--st-primary-color); color: var(--st-primary-color); }
-"""
 _buttons = inline_component(
     "gdm_save",
     html="<div><button type='button' data-format='svg'>SVG</button><button type='button' data-format='png'>PNG</button></div>",
-    css=_BUTTONS_LOOK,
+    css="div { display: flex; gap: 0.5rem; flex-wrap: wrap; }" + shell.BUTTON_LOOK,
     js=_JS,
 )
 

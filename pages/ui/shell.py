@@ -39,7 +39,7 @@ export default function ({ parentElement }) {
     navigator.clipboard ? navigator.clipboard.writeText(location.href).then(() => say("Link copied"), refused) : refused();
 }
 """
-_SHARE_LOOK = """
+BUTTON_LOOK = """
 button { font: inherit; font-size: 0.85rem; cursor: pointer; padding: 0.3rem 0.75rem;
   border-radius: var(--st-button-radius); border: 1px solid var(--st-border-color); background: transparent;
   color: var(--st-text-color); white-space: nowrap; }
@@ -50,7 +50,7 @@ FADED = "--gdm-faded: 0.6; --gdm-good: var(--gdm-muted);"  # used by styles.css
 _made_for: ContextVar[str | None] = ContextVar("made_for", default=None)
 
 _share = component(
-    "gdm_share", html="<button type='button'><span>Copy link</span></button>", css=_SHARE_LOOK, js=_SHARE
+    "gdm_share", html="<button type='button'><span>Copy link</span></button>", css=BUTTON_LOOK, js=_SHARE
 )
 
 

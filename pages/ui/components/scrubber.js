@@ -17,15 +17,11 @@ function build(parent) {
   root.className = "gdm-slider gdm-scrubber";
   root.dataset.name = KEY;
   root.innerHTML = `<div class="rail"><button type="button"><svg viewBox="0 0 24 24" aria-hidden="true"><path/></svg></button>
-    <input type="range" min="0" step="1" aria-label="Training step">
-    <button type="button" class="loop" aria-pressed="false" aria-label="Repeat the replay"><svg viewBox="0 0 24 24" aria-hidden="true">
-    <path d="M7 7h10v3l4-4-4-4v3H5v6h2zM17 17H7v-3l-4 4 4 4v-3h12v-6h-2z"/></svg></button></div><p class="gdm-quiet"></p>`;
+    <input type="range" min="0" step="1" aria-label="Training step"></div><p class="gdm-quiet"></p>`;
   parent.replaceChildren(root);
   const [button, input, label, icon] = ["button", "input", "p", "path"].map((name) => root.querySelector(name));
-  const loop = root.querySelector(".loop");
-  const view = { root, button, input, label, icon, loop, at: 0, total: 0, away: false, playing: false, fit: null };
+  const view = { root, button, input, label, icon, at: 0, total: 0, away: false, playing: false, fit: null };
   button.onclick = () => (view.playing ? pause(view) : play(view));
-  loop.onclick = () => loop.setAttribute("aria-pressed", loop.ariaPressed !== "true");
   root.onkeydown = (event) => {
     const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
     if (!way || input.disabled) return;
@@ -53,7 +49,6 @@ function play(view) {
     const at = Math.min(view.total, from + (CALM.matches ? Math.floor(share * STILLS) / STILLS : share) * view.total);
     if (at !== view.at) move(view, at);
     if (view.at < view.total) requestAnimationFrame(tick);
-    else if (view.loop.ariaPressed === "true") play(view);
     else pause(view);
   };
   tick();
@@ -79,10 +74,10 @@ function move(view, at) {
   show(view);
 }
 
-function show({ button, loop, input, label, icon, at, total, playing, running, note }) {
+function show({ button, input, label, icon, at, total, playing, running, note }) {
   const [step, last] = [at, total].map((each) => Math.round(each).toLocaleString("en"));
   Object.assign(input, { max: total, value: at, disabled: running });
-  button.disabled = loop.disabled = running;
+  button.disabled = running;
   button.setAttribute("aria-label", playing ? "Pause the replay" : "Replay training");
   icon.setAttribute("d", playing ? "M6 5h4v14H6zM14 5h4v14h-4z" : "M7 4v16l13-8z");
   input.setAttribute("aria-valuetext", `step ${step} of ${last}`);
