@@ -55,29 +55,25 @@ def show_suggestion(view: View, reading: Decoded) -> None:
         return
     question, job = search
     found, forget = job.read(), partial(kept.pop, question.key, None)
-    left, right = st.columns([0.75, 0.25], gap="medium")
+    if view.dataset.recorded:
+        recommend(view.dataset.train, view.dataset.unit, "suggest-time-scale")
+    show_progress("suggest-progress", job, found.suggestion is not None or bool(found.message))
     if not job.ended:
 
         def stop() -> None:
             job.cancel()
             forget()
 
-        right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch", on_click=stop)
-    if (best := found.suggestion) is not None:
-        offers = list_offers(best)
-        for key, (model, setting) in zip(("apply", "other"), offers, strict=False):
-            with right:
+        st.button("Stop", key=f"suggest-stop-{view.page}", on_click=stop)
+    if found.suggestion is not None:
+        offers = list_offers(found.suggestion)
+        with show_verdict(found.suggestion):
+            for key, (model, setting) in zip(("apply", "other"), offers, strict=False):
                 if setting["n_states"] >= model_controls.K_RANGE[0]:
                     label = f"Use {TITLES[model]}, K = {setting['n_states']}" if offers[1:] else "Apply settings"
                     apply_button(view.choice, model, setting, f"suggest-{key}-{view.page}", label)
                 elif key == "apply":
                     st.caption(ONE_STATE)
-    with left:
-        if view.dataset.recorded:
-            recommend(view.dataset.train, view.dataset.unit, "suggest-time-scale")
-        show_progress("suggest-progress", job, found.suggestion is not None or bool(found.message))
-    if found.suggestion is not None:
-        show_verdict(found.suggestion)
     elif len({probe.n_states for probe in found.probes}) > 1:
         _show_probes(found.probes, held_out_scores(found.probes))
     if found.message:
@@ -86,14 +82,11 @@ def show_suggestion(view: View, reading: Decoded) -> None:
 
 def _suggest_for_windows(view: View) -> None:
     """Offer the K that windows tell apart best: held-out scores of windows, which overlap, favour one state."""
-    left, right = st.columns([0.75, 0.25], gap="medium")
-    with left:
-        found = recommend(view.dataset.fitted_recordings, view.dataset.unit, "suggest-time-scale")
+    found = recommend(view.dataset.fitted_recordings, view.dataset.unit, "suggest-time-scale")
     if found is not None and found.n_states is not None:
-        left.markdown(f"**{found.sentences[0]}**")
+        st.markdown(f"**{found.sentences[0]}**")
         settings = {"n_states": found.n_states, "n_latent": view.dataset.start[1]}
-        with right:
-            apply_button(view.choice, view.choice.name, settings, f"suggest-apply-{view.page}")
+        apply_button(view.choice, view.choice.name, settings, f"suggest-apply-{view.page}")
 
 
 def _is_applied(search: Search, view: View) -> bool:
@@ -120,7 +113,6 @@ def apply_button(
         "Already in use" if in_use else label,
         type="primary",
         key=key,
-        width="stretch",
         on_click=model_controls.apply,
         args=(choice, model, settings),
         disabled=in_use,
@@ -143,14 +135,16 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, Search]) -> No
     shell.begin_button("Suggest settings", begin, NONE_FOUND, type="primary", key=f"suggest-{view.page}")
 
 
-def show_verdict(suggestion: Suggestion) -> None:
-    """Show the recommendation with its scores."""
+def show_verdict(suggestion: Suggestion) -> Any:
+    """Show the recommendation with its scores; return a place for buttons between them."""
     recommended, certainty = suggestion.sentences
     st.markdown(f"**{recommended}** {certainty}")
+    buttons = st.container(horizontal=True)
     _show_probes(suggestion.verdict.probes, suggestion.verdict.scores)
     for sentence in (*suggestion.left_out, suggestion.note):
         if sentence:
             shell.quiet(sentence)
+    return buttons
 
 
 def _show_probes(probes: Sequence[Probe], scores: Sequence[float]) -> None:

@@ -389,7 +389,7 @@ def _suggest(key: str, recordings: Mapping[str, Trial], known: Sheet, choice: Ch
     if found is None:
         return
     _set(_VERDICT, (key, found.verdict))
-    apply_button(choice, found.model, found.settings, "study-suggest-use")
     if len(set(known.animals.values())) < MANY_TRIALS:
         shell.quiet(f"With fewer than {MANY_TRIALS} {subjects}, time blocks are held out instead of {subjects}.")
-    show_verdict(found)
+    with show_verdict(found):
+        apply_button(choice, found.model, found.settings, "study-suggest-use")

@@ -40,6 +40,7 @@ MAX_COLUMNS = 4_000  # more than any screen shows; finer samples are averaged be
 MAX_AREA_COLUMNS = 1_200
 FEW_COLUMNS = 150  # distinguishable by eye if neighbouring columns differ
 LONG = 300  # samples; shorter recordings show every sample
+SHORT = 9  # characters of a name in a narrow panel
 LABELLED = 0.35  # least share of an area at its label
 LABEL_ON_TOP: Dict = {"t": 11}  # room for the topmost tick label, which Plotly drops otherwise
 
@@ -374,13 +375,18 @@ def usage(
         "customdata": titles,
         "hovertemplate": "%{customdata} %{x:.1%}<extra></extra>",
     }
-    words = [f"{n} {s:.0%}" for n, s in zip(names_of(len(share), list(names) if names else None), share, strict=True)]
+    called = names_of(len(share), list(names) if names else None)
+    words = [f"{name} {s:.0%}" for name, s in zip(called, share, strict=True)]
     values = _value_labels([f"{s:.0%}" if s >= 0.005 or s == 0 else "<1%" for s in share])
-    axes: Dict = {"xaxis": bare(range=[0, top], fixedrange=True), "yaxis": rows_axis(titles, autorange="reversed")}
+    height, rows = 30 + 26 * len(share), rows_axis(titles, autorange="reversed")
+    short = [plain(cut_to(name, SHORT)) for name in called]
+    widths = [{"least": 0, "height": height, "layout": {"yaxis": rows | {"ticktext": short}}}]
+    widths += [{"least": NARROW // 2, "height": height, "layout": {}}]
+    axes: Dict = {"xaxis": bare(range=[0, top], fixedrange=True), "yaxis": rows}
     place: Dict = {"bargap": 0.28, "shapes": marks, "annotations": values, "margin": VALUES_MARGIN}
     place |= {"minreducedwidth": 24}  # room for long names in a narrow panel
     alt = f"Occupancy of states: {', '.join(words)}."
-    return figure([bars], caption, alt, 30 + 26 * len(share), **axes, **place)
+    return figure([bars], caption, alt, height, **axes, **place) | {"widths": widths}
 
 
 def _tick(x: float, row: int, reach: float) -> Dict:
