@@ -274,7 +274,7 @@ def changes(study: Study, flow: Flow) -> Figure:
     }  # fmt: skip
     quiet: Dict = {"showgrid": False, "tickfont": {"size": 12, "color": "$ink"}}
     caption = (
-        f"Difference in {flow.unit}: more in {last} (blue) or less (red) than in {first}"
+        f"Difference in {flow.unit}: positive where there are more in {last} than in {first}"
         + ("." if len(own) == len(study.states) else f"; {len(study.states) - len(own)} rarer states not shown.")
     )  # fmt: skip
     axes: Dict = {"xaxis": axis("to", side="top", **quiet), "yaxis": axis("from", autorange="reversed", **quiet)}
