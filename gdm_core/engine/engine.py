@@ -228,7 +228,7 @@ class Engine(Runner):
             if job in self._running:
                 return "its worker is busy and has not reported for a while"
             if not self._n_workers:
-                return "waiting for the workers to start"
+                return "waiting for a free processor"
             ahead = len(self._running) + sum(_rank(other) > _rank(job) for other in self._waiting)
         return f"waiting for {plural(ahead, 'other job')}"
 

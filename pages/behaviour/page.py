@@ -13,22 +13,17 @@ from pages.ui import navigation, shell
 page = shell.frame("behaviour")
 if take_arrival():
     st.switch_page(navigation.page("your_data"))
-trouble, data = "", None
 with page.controls:
     try:
         chosen = recordings.choose(page.advanced)
         data = recordings.load(chosen)
     except GdmError as error:
-        trouble = str(error)
+        page.header("no recording")
+        with page.picture:
+            shell.error("The recording cannot be loaded", str(error), retry="behaviour-again")
+        with page.card:
+            st.html('<p class="gdm-panel-title">Recordings</p>')
+            shell.quiet("Choose another source on the left, or upload a tracking file there.")
+        shell.end_page()
 
-if data is None:
-    page.header("no recording")
-    with page.picture:
-        shell.error("The recording cannot be loaded", trouble, retry="behaviour-again")
-    with page.card:
-        st.html('<p class="gdm-panel-title">Recordings</p>')
-        shell.quiet("Choose another source on the left, or upload a tracking file there.")
-    shell.end_page()
-
-assert data is not None
 recording_page(page, data)

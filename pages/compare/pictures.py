@@ -35,7 +35,7 @@ def draw(source: ComparedData, chosen: list[ComparedSetting], found: Compared) -
     stride = next(iter(cells.values())).stride if cells else 1
     rows = align(source, found, stride, find_shipped(source, chosen))
     if not rows:
-        shell.empty("Fitting", "Each model appears when its first fit finishes.")
+        shell.empty("Waiting for the first fit", "Each model appears when its first fit finishes.")
         return {}
     drawn: dict[str, Figure] = {}
     places = [*rows, *(label for label in found.cells if label not in rows and label not in found.failures)]
@@ -49,7 +49,7 @@ def draw(source: ComparedData, chosen: list[ComparedSetting], found: Compared) -
             name = f"track-{slug(label)}"
             with column:
                 if (states := rows.get(label)) is None:
-                    coming(f"compare-{name}", f"{label}: fitting", look["height"])
+                    coming(f"compare-{name}", f"{label}: waiting for its first fit", look["height"])
                     continue
                 drawn[name] = figures.track(position[::stride][: len(states)], states, title=label, **look)
                 plot(drawn[name], key=f"compare-{name}")

@@ -46,14 +46,7 @@ SHORT = {
     "arhmm-sticky": "sticky AR-HMM",
     "pdlds": "p-dLDS",
 }
-FIRST = (
-    "gdm",
-    "arhmm",
-    "rslds-ro",
-    "gdm",
-    "gdm",
-    "gdm",
-)  # what a first visit compares, and what further models begin as
+FIRST = ("gdm", "arhmm", "rslds-ro", "gdm", "gdm", "gdm")  # of a first visit, and what further models begin as
 N_FIRST = 3
 SEES = {posterior: name for name, posterior in POSTERIORS.items()}  # what the controls call a posterior
 COUNT = "settings"  # number of models, in the address

@@ -10,14 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from gdm_core.errors import DataError
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import Decoded, Undecoded, View, live, preview_figures
 from pages.lab import figures as lab_figures
 from pages.lab import scores as usual
-from pages.lab.figures import DIFFERS
 from pages.ui import legend
 from pages.ui.card import Score
 from pages.ui.plot import Panel, Picture, State, by_key
@@ -49,14 +47,12 @@ def _heights(trial: Trial) -> tuple[int, int]:
 
 def is_flickering(reading: Decoded | Undecoded) -> bool:
     """Return whether states change at nearly every step and need a close-up."""
-    inferred = [] if isinstance(reading, Undecoded) else [reading.states]
-    return any(figures.is_flickering(row) for row in (truth_of(reading.trial), *inferred))
+    return any(figures.is_flickering(row) for row in lab_figures.rows_of_strips(reading, cut=False).values())
 
 
 def truth_of(trial: Trial) -> Array:
     """Return the true states [T, K], which every simulated trial has."""
-    if trial.states is None:
-        raise DataError(f"{trial.name} has no true states; every simulated trial has some.")
+    assert trial.states is not None
     return np.asarray(trial.states, np.float32)
 
 
@@ -79,18 +75,18 @@ def make_panels(
 
     close  whether to show a close-up under an average of the whole trial
     """
-    trial, which, truth = reading.trial, view.index, truth_of(reading.trial)
-    states = None if isinstance(reading, Undecoded) else reading.states
-    height, low = _heights(trial)
+    trial, which, height = reading.trial, view.index, _heights(reading.trial)[0]
 
     def draw_true() -> Figure:
         dots = locate(trial)
-        return draw_data(trial, truth, "Ground truth", "" if dots is None else DOTS, height=height, dots=dots)
+        return draw_data(trial, truth_of(trial), "Ground truth", "" if dots is None else DOTS, height=height, dots=dots)
 
     true = _draw_once(view, "true", draw_true)
-    title = reading.title if isinstance(reading, Undecoded) else ""
-    inferred = Picture(None, "inferred-track", revision=revision, title=title, note=reading.note)
-    if states is not None:
+    if isinstance(reading, Undecoded):
+        inferred = Picture(None, "inferred-track", revision=revision, title=reading.title, note=reading.note)
+        shares = None
+    else:
+        states = reading.states
         made = now.memoize(
             ("inferred", which),
             lambda: draw_data(trial, states, INFERRED, reading.note, height=height),
@@ -98,11 +94,6 @@ def make_panels(
             settings=reading.note,
         )
         inferred = Picture(made, "inferred-track", reading.state, revision)
-    rows = {"true": truth} | ({} if states is None else {"inferred": states})
-    if isinstance(reading, Decoded) and reading.differs is not None:
-        rows[DIFFERS] = reading.differs
-    shares = None
-    if isinstance(reading, Decoded):
         drawn = now.memoize(
             ("shares", which), partial(lab_figures.shares, reading), inputs=(states,), settings=view.naming
         )
@@ -110,7 +101,7 @@ def make_panels(
     return by_key(
         Picture(true, "true-track", revision=revision, still=True),
         inferred,
-        *_strips(view, reading, now, rows, low, revision, close),
+        *_strips(view, reading, now, revision, close),
         shares,
     )
 
@@ -137,17 +128,10 @@ def make_preview(view: View) -> preview_figures.SliderPreview:
     return preview_figures.SliderPreview((view.index,), parts, shown | {"proportions": preview_figures.areas("states")})
 
 
-def _strips(
-    view: View,
-    reading: Decoded | Undecoded,
-    now: live.FitState,
-    rows: dict[str, Array],
-    height: int,
-    revision: str,
-    close: bool,
-) -> list[Picture]:
+def _strips(view: View, reading: Decoded | Undecoded, now: live.FitState, revision: str, close: bool) -> list[Picture]:
     """Return the strips over time."""
-    trial, states, start = reading.trial, rows.get("inferred"), reading.trial.start_seconds
+    rows, start = lab_figures.rows_of_strips(reading, cut=False), reading.trial.start_seconds
+    height, inputs = _heights(reading.trial)[1], (reading.trial, rows.get("inferred"))
     state: State = "stale" if reading.state == "stale" else "fresh"
 
     def detail() -> Figure:
@@ -158,14 +142,11 @@ def _strips(
         figure["layout"]["dragmode"] = "pan"
         return figure
 
-    made = now.memoize(("strips", view.index), detail, inputs=(trial, states), settings=reading.note)
-    strips = [Picture(made, "strips", state, revision)]
-    if close:
-        made = now.memoize(
-            ("overview", view.index), lambda: overview(rows, start), inputs=(trial, states), settings=reading.note
-        )
-        strips.insert(0, Picture(made, "overview", state, revision))
-    return strips
+    drawers = ({"overview": partial(overview, rows, start)} if close else {}) | {"strips": detail}
+    return [
+        Picture(now.memoize((name, view.index), draw, inputs=inputs, settings=reading.note), name, state, revision)
+        for name, draw in drawers.items()
+    ]
 
 
 def overview(rows: dict[str, Array], start: float) -> Figure:

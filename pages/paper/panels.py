@@ -392,6 +392,4 @@ def group_by_label(
 ) -> npt.NDArray[np.float32]:
     """Return states [T, K] summed over those with the same most frequent label [T, L]."""
     mapping = majority_map(states.argmax(axis=1), labels, states.shape[1])
-    grouped = np.zeros((len(states), n_labels), np.float32)
-    np.add.at(grouped.T, mapping, states.T)
-    return grouped
+    return states @ np.eye(n_labels, dtype=np.float32)[mapping]

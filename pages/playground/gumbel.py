@@ -10,22 +10,15 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 
-def logsumexp(values: Array, axis: int = -1, keepdims: bool = False) -> Array:
-    """Return log sum exp; importing SciPy's would slow the first visit."""
-    top = values.max(axis=axis, keepdims=True)
-    found: Array = np.log(np.exp(values - top).sum(axis=axis, keepdims=True)) + top
-    return found if keepdims else found.squeeze(axis)
-
-
 def noise(n: int, n_states: int, seed: int) -> Array:
     """Return standard Gumbel noise [n, K]."""
     return np.random.default_rng(seed).gumbel(size=(n, n_states))
 
 
-def log_draws(logits: Array, temperature: float | Array, gumbel: Array, scale: float = 1.0) -> Array:
+def log_draws(logits: Array, temperature: float, gumbel: Array, scale: float = 1.0) -> Array:
     """Return the logarithms [n, K] of softmax((logits + scale * noise) / temperature)."""
     u = (logits + scale * gumbel) / temperature
-    result: Array = u - logsumexp(u, axis=-1, keepdims=True)
+    result: Array = u - np.logaddexp.reduce(u, axis=-1, keepdims=True)
     return result
 
 
@@ -38,7 +31,7 @@ def log_density(log_z: Array, logits: Array, temperature: float) -> Array:
     """Return the log density [...] of log soft states [..., K] on the log-simplex."""
     k = logits.shape[-1]
     u = logits - temperature * log_z
-    result: Array = math.lgamma(k) + (k - 1) * np.log(temperature) + u.sum(-1) - k * logsumexp(u, axis=-1)
+    result: Array = math.lgamma(k) + (k - 1) * np.log(temperature) + u.sum(-1) - k * np.logaddexp.reduce(u, axis=-1)
     return result
 
 
@@ -70,21 +63,15 @@ def exact_kl(logits: Array, other: Array) -> float:
 
 def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: int) -> tuple[Array, Array]:
     """Return Monte Carlo estimates of the KL divergence at several temperatures, and their standard errors."""
-    k = len(first)
-    gumbel = noise(n * len(temperatures), k, seed).reshape(len(temperatures), n, k)
-    tau = temperatures[:, None, None]
-    log_z = log_draws(first, tau, gumbel)  # [taus, n, K]
-
-    def unnormalised(logits: Array) -> Array:
-        v: Array = logits - tau * log_z
-        result: Array = v.sum(-1) - k * logsumexp(v, axis=-1)
-        return result
-
-    ratio = unnormalised(first) - unnormalised(second)  # [taus, n]
+    ratios = []
+    gumbel = noise(n * len(temperatures), len(first), seed)
+    for tau, mine in zip(temperatures, np.split(gumbel, len(temperatures)), strict=True):
+        log_z = log_draws(first, tau, mine)
+        ratios.append(log_density(log_z, first, tau) - log_density(log_z, second, tau))
+    ratio = np.array(ratios)  # [taus, n]
     return ratio.mean(1), ratio.std(1, ddof=1) / np.sqrt(n)
 
 
 def probabilities(logits: Array, scale: float = 1.0) -> Array:
     """Return the probability [K] that each state is the strongest."""
-    result: Array = np.exp(logits / scale - logsumexp(logits / scale))
-    return result
+    return draws(logits, scale, np.zeros_like(logits))

@@ -48,32 +48,29 @@ class Settings:
         return self.logits / self.noise, self.temperature / self.noise
 
 
-# Heading: key: (label, lowest, highest, start, step, help).
-SLIDERS: dict[str, dict[str, tuple[str, float, float, float, float, str | None]]] = {
-    "Distribution": {
-        "tau": ("Temperature (τ)", 0.05, 3.0, 0.5, 0.05, "Low: nearly one state. High: states blend."),
-        "logit1": ("Preference for S1 (logit π₁)", *LOGITS, 1.0, 0.05, "Only differences between logits matter."),
-        "logit2": ("Preference for S2 (logit π₂)", *LOGITS, 0.0, 0.05, None),
-        "logit3": ("Preference for S3 (logit π₃)", *LOGITS, -0.5, 0.05, None),
-        "noise": ("Noise scale (β)", 0.25, 3.0, 1.0, 0.05, "Scale of the Gumbel noise; the model fixes it at 1."),
-    },
-    "Advanced": {
-        "seed": ("Random seed", 0, 20, 0, 1, None),
-        "other1": ("Second distribution (φ₁)", *LOGITS, -0.5, 0.05, "Logits of the hollow dots."),
-        "other2": ("Second distribution (φ₂)", *LOGITS, 0.5, 0.05, None),
-        "other3": ("Second distribution (φ₃)", *LOGITS, 0.5, 0.05, None),
-    },
-}  # fmt: skip
+# Key: (label, lowest, highest, start, step, help).
+Sliders = dict[str, tuple[str, float, float, float, float, str | None]]
+SLIDERS: Sliders = {
+    "tau": ("Temperature (τ)", 0.05, 3.0, 0.5, 0.05, "Low: nearly one state. High: states blend."),
+    "logit1": ("Preference for S1 (logit π₁)", *LOGITS, 1.0, 0.05, "Only differences between logits matter."),
+    "logit2": ("Preference for S2 (logit π₂)", *LOGITS, 0.0, 0.05, None),
+    "logit3": ("Preference for S3 (logit π₃)", *LOGITS, -0.5, 0.05, None),
+    "noise": ("Noise scale (β)", 0.25, 3.0, 1.0, 0.05, "Scale of the Gumbel noise; the model fixes it at 1."),
+}
+RARE: Sliders = {
+    "seed": ("Random seed", 0, 20, 0, 1, None),
+    "other1": ("Second distribution (φ₁)", *LOGITS, -0.5, 0.05, "Logits of the hollow dots."),
+    "other2": ("Second distribution (φ₂)", *LOGITS, 0.5, 0.05, None),
+    "other3": ("Second distribution (φ₃)", *LOGITS, 0.5, 0.05, None),
+}
 
 
-def choose() -> Settings:
-    """Show the sliders and return their values."""
+def choose(advanced: Any) -> Settings:
+    """Show the sliders and return their values; rare ones go to `advanced`."""
     at: dict[str, Any] = {}
-    for heading, sliders in SLIDERS.items():
-        place: Any = st.expander(heading, icon=":material/tune:") if heading == "Advanced" else st.container()
+    shell.section("Distribution")
+    for place, sliders in ((st.container(), SLIDERS), (advanced, RARE)):
         with place:
-            if heading != "Advanced":
-                shell.section(heading)
             for key, (label, low, high, start, step, text) in sliders.items():
                 at[key] = slide(label, low, high, start, step, key=key, help=text, live=True)
     logits, other = (np.array([at[f"{name}{i}"] for i in (1, 2, 3)]) for name in ("logit", "other"))
@@ -191,7 +188,7 @@ def make_files(s: Settings, code: str) -> tuple[dict[str, Figure], dict[str, byt
 
 page = shell.frame("playground")
 with page.controls:
-    chosen = choose()
+    chosen = choose(page.advanced)
 page.header(
     "Gumbel-Softmax distribution of three states", [("τ", f"{chosen.temperature:.2f}"), ("β", f"{chosen.noise:.2f}")]
 )
