@@ -27,11 +27,8 @@ from pages.ui.exports import Recipe
 from pages.ui.uploads import uploader
 
 SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21", "file": "Tracking file"}
-LENGTHS = (1000, 6000, 500)
 N_TRIALS, N_NEW = 12, 4
-MAX_CALMS = {"train": 70, "test": 19}
 SHIPPED = "behaviour"  # precomputed result of a first visit
-SIMULATED = "Simulated mice."
 
 
 @dataclass(frozen=True)
@@ -59,10 +56,9 @@ def choose(advanced: Any) -> ChosenRecordings:
 
 
 def _simulated(advanced: Any) -> dict[str, Any]:
-    low, high, step = LENGTHS
     text = f"{N_TRIALS - N_NEW} training and {N_NEW} held-out trials at 30 Hz."
     with advanced:
-        length = slide("Frames per trial", low, high, 2000, step, key="frames", help=text)
+        length = slide("Frames per trial", 1000, 6000, 2000, 500, key="frames", help=text)
         seed = number("Simulation seed", 0, 9999, 0, key="mice")
     return {"frames": length, "seed": seed}
 
@@ -72,8 +68,8 @@ def _calms21(advanced: Any) -> dict[str, Any]:
     path = text("Zip, or folder of both JSON files", key="path", **where)
     note = "All 70 have half a million frames and take one to two minutes to fit."
     with advanced:
-        n_train = slide("Training trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=note)
-        n_test = slide("Held-out trials", 1, MAX_CALMS["test"], 4, key="ntest")
+        n_train = slide("Training trials", 1, 70, 10, key="ntrain", help=note)
+        n_test = slide("Held-out trials", 1, 19, 4, key="ntest")
     return {"path": path, "train": n_train, "test": n_test}
 
 
@@ -135,7 +131,7 @@ def load_simulated(chosen: ChosenRecordings) -> Dataset:
     about = f"simulated mice, {len(train)} + {N_NEW} trials of {frames:,} frames"
     return from_recordings(
         f"simulated-{frames}-{seed}-{chosen.features}", about, train, test, chosen.features, recipe,
-        notes=mice.NOTES, licences=(SIMULATED,),
+        notes=mice.NOTES, licences=("Simulated mice.",),
     )  # fmt: skip
 
 

@@ -56,11 +56,12 @@ def truth_of(trial: Trial) -> Array:
     return np.asarray(trial.states, np.float32)
 
 
-def draw_data(trial: Trial, states: Array, title: str, caption: str = "", **place: Any) -> Figure:
+def draw_data(
+    trial: Trial, states: Array, title: str, caption: str = "", dots: Array | None = None, **place: Any
+) -> Figure:
     """Draw the track in the colours of `states`, or the channels if there is no track."""
     if trial.position is not None:
-        return figures.track(trial.position, states, title=title, caption=caption, **place)
-    place.pop("dots", None)
+        return figures.track(trial.position, states, title=title, caption=caption, dots=dots, **place)
     shown = trial.channels[:SHOWN_CHANNELS]
     if len(shown) < trial.n_channels:
         caption = f"{caption} The first {len(shown)} of {trial.n_channels} channels.".strip()
@@ -76,12 +77,6 @@ def make_panels(
     close  whether to show a close-up under an average of the whole trial
     """
     trial, which, height = reading.trial, view.index, _heights(reading.trial)[0]
-
-    def draw_true() -> Figure:
-        dots = locate(trial)
-        return draw_data(trial, truth_of(trial), "Ground truth", "" if dots is None else DOTS, height=height, dots=dots)
-
-    true = _draw_once(view, "true", draw_true)
     if isinstance(reading, Undecoded):
         inferred = Picture(None, "inferred-track", revision=revision, title=reading.title, note=reading.note)
         shares = None
@@ -99,18 +94,22 @@ def make_panels(
         )
         shares = Picture(drawn, "proportions", reading.state, revision)
     return by_key(
-        Picture(true, "true-track", revision=revision, still=True),
+        Picture(_draw_true(view), "true-track", revision=revision, still=True),
         inferred,
         *_strips(view, reading, now, revision, close),
         shares,
     )
 
 
-def _draw_once(view: View, name: str, draw: Callable[[], Figure]) -> Figure:
-    """Return a figure that depends on the trial alone, the same object for every fit."""
-    drawn: tuple[Trial, Figure] | None = view.fit.memory.get((name, view.index))
-    if drawn is None or drawn[0] is not view.trial:
-        drawn = view.fit.memory[name, view.index] = view.trial, draw()
+def _draw_true(view: View) -> Figure:
+    """Draw the true states, once for all fits."""
+    trial, key = view.trial, ("true", view.index)
+    drawn: tuple[Trial, Figure] | None = view.fit.memory.get(key)
+    if drawn is None or drawn[0] is not trial:
+        dots, height = locate(trial), _heights(trial)[0]
+        caption = "" if dots is None else DOTS
+        made = draw_data(trial, truth_of(trial), "Ground truth", caption, dots, height=height)
+        drawn = view.fit.memory[key] = trial, made
     return drawn[1]
 
 
@@ -190,13 +189,9 @@ _PAPER = "Ten nearest neighbours from soft states to true states, fitted on the 
 
 def score_rows(scores: Mapping[str, Any]) -> list[Score]:
     """Return each score with its baseline."""
-
-    def accuracy(field: str, name: str, help: str) -> Score | None:
-        small = ("untrained model", "k-means on steps")
-        return usual.accuracy_row(
-            scores, field, name, help, is_excluded=lambda base: base == "untrained model", small=small
-        )
-
+    untrained = "untrained model"
+    small = (untrained, "k-means on steps")
+    accuracy = partial(usual.accuracy_row, scores, is_excluded=lambda base: base == untrained, small=small)
     return usual.drop_missing(
         [
             accuracy("matched_accuracy", "State accuracy", _MATCHED),

@@ -28,8 +28,6 @@ SETTINGS = {
 # Kind of `datasets.regimes`: initial latent dimensions.
 REGIMES = {"levels": 3, "rotations": 2, "variances": 2, "drift": 3}
 SCENARIOS = SETTINGS | {kind: regimes.KINDS[kind].title for kind in REGIMES}
-LENGTHS = (200, 5000, 100)
-SEEDS = (0, 9999)
 MAX_CHANNELS = 30
 # Field of the simulator, or part of one: (label, lowest, highest, step, help).
 FIELDS: dict[str, tuple[str, float, float, float, str]] = {
@@ -134,18 +132,11 @@ def choose(advanced: Any) -> Track:
     )
     if setting in REGIMES:
         shell.quiet(regimes.KINDS[setting].description)
-    low, high, step = LENGTHS
     with advanced:
         shell.section("Data")
-        length = slide("Time steps (T)", low, high, 1000, step, key="T", help="Length of each trial.")
-    seed = number(
-        "Simulation seed",
-        *SEEDS,
-        0,
-        key="track",
-        place=advanced,
-        help=None if setting in REGIMES else "The held-out trial is simulated with 100 + this seed.",
-    )
+        length = slide("Time steps (T)", 200, 5000, 1000, 100, key="T", help="Length of each trial.")
+        about = None if setting in REGIMES else "The held-out trial is simulated with 100 + this seed."
+        seed = number("Simulation seed", 0, 9999, 0, key="track", help=about)
     if setting in REGIMES:
         return Track(setting, (), length, seed)
     with advanced:

@@ -162,7 +162,6 @@ function take(view, event) {
     for (const name of ["pointerup", "pointercancel"]) window.removeEventListener(name, drop);
     window.removeEventListener("pointermove", move);
     tell(view, false);
-    view.grip = null;
   };
   window.addEventListener("pointermove", move);
   for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, drop);
