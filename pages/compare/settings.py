@@ -92,7 +92,7 @@ def choose(source: ComparedData, advanced: Any) -> list[ComparedSetting]:
     """Show a button with the controls of each model."""
     shell.section("Models")
     count = _count()
-    offered = [name for name in MODELS if name in available()]
+    offered = {name: words for name, words in MODELS.items() if name in available()}
     chosen = []
     for letter in LETTERS[:count]:
         with st.popover(_summarise(letter), width="stretch"):
@@ -159,9 +159,8 @@ def _set_count(count: int) -> None:
     ui_settings.change(COUNT, str(count))
 
 
-def _row(letter: str, offered: list[str], source: ComparedData) -> ComparedSetting:
-    models = {name: MODELS[name] for name in offered}
-    name = one_of(f"Model {letter}", models, FIRST[LETTERS.index(letter)], key=ui_settings.key("model", letter))
+def _row(letter: str, offered: Mapping[str, str], source: ComparedData) -> ComparedSetting:
+    name = one_of(f"Model {letter}", offered, FIRST[LETTERS.index(letter)], key=ui_settings.key("model", letter))
     left, right = st.columns(2, gap="small")
     k = number(
         "States (K)", *K_RANGE, 4, key=ui_settings.key("K", letter), place=left, called=f"States (K) of {letter}"

@@ -115,8 +115,7 @@ def data_of(track: Track) -> Dataset:
         [f"train, test = ([trial] for trial in {track.call})  # {relation}"],
     )
     truth = (np.asarray(train[0].states, np.float32),)
-    licences = ("Simulated data.",)
-    return Dataset(track.about, train, test, recipe, truth, "step", licences=licences, source=track)
+    return Dataset(track.about, train, test, recipe, truth, "step", licences=("Simulated data.",), source=track)
 
 
 def choose(advanced: Any) -> Track:

@@ -63,13 +63,12 @@ def exact_kl(logits: Array, other: Array) -> float:
 
 def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: int) -> tuple[Array, Array]:
     """Return Monte Carlo estimates of the KL divergence at several temperatures, and their standard errors."""
-    ratios = []
+    ratio = []
     gumbel = noise(n * len(temperatures), len(first), seed)
     for tau, mine in zip(temperatures, np.split(gumbel, len(temperatures)), strict=True):
         log_z = log_draws(first, tau, mine)
-        ratios.append(log_density(log_z, first, tau) - log_density(log_z, second, tau))
-    ratio = np.array(ratios)  # [taus, n]
-    return ratio.mean(1), ratio.std(1, ddof=1) / np.sqrt(n)
+        ratio.append(log_density(log_z, first, tau) - log_density(log_z, second, tau))
+    return np.mean(ratio, axis=1), np.std(ratio, axis=1, ddof=1) / np.sqrt(n)
 
 
 def probabilities(logits: Array, scale: float = 1.0) -> Array:
