@@ -248,12 +248,13 @@ def as_labels(view: View, here: Decoded, order: Sequence[int], mapping: Sequence
 
 def caption(here: TrialView, rows: Collection[str]) -> str:
     """Return how to read the strips."""
-    parts = (
-        here.note,
-        "As labels: each state under its most frequent training label." * (RELABELLED in rows),
-        "Mixed, muted colours: several states share the time step." * ("inferred" in rows),
-        "" if here.words is None else here.words.remark,
-    )
+    parts = [here.note]
+    if RELABELLED in rows:
+        parts.append("As labels: each state under its most frequent training label.")
+    if "inferred" in rows:
+        parts.append("Mixed, muted colours: several states share the time step.")
+    if here.words is not None:
+        parts.append(here.words.remark)
     return " ".join(filter(None, parts))
 
 

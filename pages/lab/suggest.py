@@ -136,7 +136,7 @@ def _offer(view: View, question: SuggestQuestion, kept: dict[str, Search]) -> No
 
 
 def show_verdict(suggestion: Suggestion) -> Any:
-    """Show the recommendation with its scores; return a place for buttons between them."""
+    """Show the recommendation and its scores; return the container between them, for buttons."""
     recommended, certainty = suggestion.sentences
     st.markdown(f"**{recommended}** {certainty}")
     buttons = st.container(horizontal=True)

@@ -119,7 +119,12 @@ def script(opened: OpenStudy, question: Question | None) -> str:
     lines = [f'"""The study of {exports.slug(opened.name)}, reproduced. Needs GDM Studio: {exports.INSTALL}"""', ""]
     needed = ["from pathlib import Path", "", *opened.imports, "from gdm_core.analysis.tables import csv"]
     needed += ["from gdm_core.study.methods import write_methods"]
+    origin = opened.study.origin
+    if origin:
+        needed.insert(0, "from dataclasses import replace")
     lines += [*dict.fromkeys(needed), "", *opened.code]
+    if origin:
+        lines += [f"study = replace(study, origin={origin!r})"]
     if opened.study.names and not opened.private:
         lines += [f"study = study.with_names({dict(opened.study.names)!r})"]
     lines += [

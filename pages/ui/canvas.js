@@ -26,7 +26,7 @@ function paper({ canvas }) {
   return { pen, width, height };
 }
 
-// Return the dot of a colour that stands before a name.
+// Return a coloured dot.
 function dot(colour) {
   const made = document.createElement("i");
   made.style.background = colour;

@@ -76,7 +76,8 @@ def test_plotly_is_loaded_once_and_not_on_home(visit):
 
 @pytest.mark.bulk
 def test_phone_keeps_the_picture_in_view(visit):
-    opened = visit("/playground", size="phone")
+    # Not in the shared context, where another test may have left the controls open.
+    opened = visit("/playground", size="phone", has_touch=True, is_mobile=True)
     page = opened.ready(".st-key-triangle figure[data-updates]")
     page.get_by_test_id("stExpandSidebarButton").tap()
     slider = page.get_by_role("slider", name="Preference for S1")

@@ -128,18 +128,25 @@ class Jobs:
         with self._lock:
             self._jobs.pop(key, None)
 
-    def end(self, name: Hashable = None) -> None:
-        """Cancel and drop all jobs of a name, or all that are unfinished."""
+    def end(self, name: Hashable) -> None:
+        """Cancel and drop all jobs of a name."""
+        self._drop(lambda key, _: key[0] == name)
+
+    def leave(self) -> None:
+        """Cancel and drop the unfinished jobs."""
+        self._drop(lambda _, job: not job.ended)
+
+    def _drop(self, chosen: Callable[[tuple[Hashable, ...], Any], bool]) -> None:
         with self._lock:
             for key, job in list(self._jobs.items()):
-                if key[0] == name or (name is None and not job.ended):
+                if chosen(key, job):
                     self._jobs.pop(key).cancel()
 
 
 def visitor_jobs() -> Jobs:
     """Return the jobs of this visitor."""
     jobs: Jobs = st.session_state.setdefault(_JOBS, Jobs(MAX_JOBS))
-    channel().at_leave["tasks"] = jobs.end
+    channel().at_leave["tasks"] = jobs.leave
     return jobs
 
 

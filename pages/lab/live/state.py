@@ -172,21 +172,11 @@ class FitState:
 
     def is_same_picture(self, other: FitState) -> bool:
         """Return whether both states look the same on the page."""
-        plain = (
-            "status",
-            "order",
-            "step",
-            "recorded",
-            "message",
-            "notes",
-            "waits",
-            "fitting",
-            "cancelled",
-            "spec",
-            "result",
-        )
+        plain = ("status", "order", "step", "recorded", "message", "notes", "waits", "fitting", "cancelled")
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)
+            and self.spec is other.spec
+            and self.result is other.result
             and self.curve.earlier == other.curve.earlier
             and len(self.states) == len(other.states)
             and all(a is b or np.array_equal(a, b) for a, b in zip(self.states, other.states, strict=True))

@@ -11,7 +11,7 @@ import { clearStates } from "./states_canvas.js";
 const SOFT = /^#[0-9a-f]{8}$/; // colours of soft states
 const TOUCH = matchMedia("(pointer: coarse)");
 
-// Draws one figure at a time, those of the page's picture first, so that each appears once it is ready.
+// Draws one figure at a time, the page's picture first, and shows each when it is ready.
 const queue = [];
 
 function drawInTurn({ root }, draw) {
